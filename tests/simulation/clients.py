@@ -184,7 +184,7 @@ class Clients:
         if core is None or self.setup.genesis.validators:
             return
         for tx_hash, reason in node.told_drops.items():
-            if tx_hash in core._pool.listed.entries and tx_hash not in self._late:
+            if tx_hash in core._pool.order.entries and tx_hash not in self._late:
                 raise Violation("told", f"{node.name} told that 0x{tx_hash[:6].hex()} is {reason!r}, and holds it")
 
     def go_back(self, node: Node, height: int, promises: dict[tuple[int, bytes], Promise]) -> None:
@@ -202,7 +202,7 @@ class Clients:
         pool, chain = core._pool, core._chain
         # Not by `find`: that would list what other nodes have sent, which only happens when somebody asks.
         left = pool.unheld.by_hash.get(tx.hash)
-        entry = pool.listed.entries.get(tx.hash)
+        entry = pool.order.entries.get(tx.hash)
         height = self.ledger.confirmed.get(tx.hash)
         if height is not None and height <= visible:
             if entry is not None or left is not None:

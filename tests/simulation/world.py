@@ -126,7 +126,7 @@ class World:
 
     def describe(self, node: Node) -> str:
         core = node.core
-        state = "down" if core is None else f"{core.head}/{core._pool.held_count}"
+        state = "down" if core is None else f"{core.head}/{len(core._pool.order.entries)}"
         phase = "" if node.process is None else node.process._phase
         return f"{state} {phase} op {node.disk.ops}"
 

@@ -135,13 +135,11 @@ class Node:
         )
 
     def pending_count(self) -> int:
-        """How many can be mined, with what was only noted so far."""
-        self.pool.list_noted()
         return self.pool.pending_count
 
     def returned(self) -> list[Tx]:
         """What of the pool CometBFT refused or threw out since the last call."""
-        entries = [entry for entry in self.pool.listed.entries_since(0) if entry.delivery is RETURNED]
+        entries = [entry for entry in self.pool.order.entries_since(0) if entry.delivery is RETURNED]
         for entry in entries:
             entry.delivery = HERE
         return [entry.tx for entry in reversed(entries)]

@@ -29,7 +29,6 @@ class Arrivals:
         self.tell()
         self.listeners.append(listener)
         if self._timer is None:
-            self._pool.list_noted()
             self._next_seq = self._pool.next_seq
             self._tick()
 
@@ -43,8 +42,7 @@ class Arrivals:
         """Announce everything that has arrived since the last time."""
         if not self.listeners:
             return
-        self._pool.list_noted()
-        entries = self._pool.listed.entries_since(self._next_seq)
+        entries = self._pool.order.entries_since(self._next_seq)
         self._next_seq = self._pool.next_seq
         if entries:
             txs = [entry.tx for entry in reversed(entries)]

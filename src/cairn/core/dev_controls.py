@@ -112,7 +112,7 @@ class DevControls(DevCalls):
     async def snapshot(self) -> int:
         self._admissions.check_alive()
         # The oldest first: arrival decides between equal prices.
-        pending = reversed(self._pool.listed.entries_since(0))
+        pending = reversed(self._pool.order.entries_since(0))
         entries = (
             JournalEntry(entry.received_at, entry.tx, entry.queued_since if entry.lead == QUEUED else None)
             for entry in pending

@@ -265,7 +265,6 @@ class Core(CoreGateway):
         return self.status_in("ready", "")
 
     def status_in(self, phase: Phase, reason: str) -> Status:
-        self._pool.list_noted()
         return Status(
             phase=phase,
             reason=reason,
@@ -319,9 +318,6 @@ class TxLookups(MempoolCalls):
 
     def close(self) -> None:
         """The chain is closed; only the mempool can still be read."""
-        with contextlib.suppress(NodeError):
-            # Listing needs the accounts.
-            self._pool.list_noted()
         self._closed = True
 
     async def next_nonce(self, sender: Address) -> int:
@@ -356,8 +352,6 @@ class TxLookups(MempoolCalls):
         return None if reason is None else DroppedTx(reason)
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        # Also for one sender: the page counts everything that can be mined.
-        self._pool.list_noted()
         page = self._pool.page(limit, after, sender)
         items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
         return PendingPage(items, page.total, page.next, self._pool.pending_count)

@@ -1,6 +1,5 @@
 """The mempool: what is admitted, the mining order, and what is dropped."""
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -9,14 +8,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from cairn.domain.errors import InvalidQuery, MempoolFull, Rejected, SenderLimit
+from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
 from cairn.domain.recent import Recent
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
 from cairn.mempool.order import QUEUED, Entry, Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx
-from cairn.mempool.unlisted import Unlisted
 
 DROPS_REMEMBERED = 100_000
 
@@ -56,9 +54,6 @@ class Mempool:
     """Transactions in mining order, each of them affordable after those of its sender before it.
 
     `state` may change only together with `confirm`: both must show the same confirmed nonces at every admission.
-
-    Transactions of other nodes are unlisted until somebody asks for them. Reading `listed` directly does not show them
-    and changes nothing; the methods here that look for something list them first, as far as they need them.
     """
 
     def __init__(self, rules: Rules, limits: PoolLimits, state: StateView, *, is_shared: bool = False) -> None:
@@ -70,16 +65,15 @@ class Mempool:
         self._rules = rules
         self._limits = limits
         self._state = state
-        self.listed = Order()
-        """The transactions in the mining order; changed only here."""
-        self._noted = Unlisted()
+        self.order = Order()
+        """The transactions; changed only here."""
         self.unheld = Unheld()
         self.drops = RecentDrops(DROPS_REMEMBERED)
         """Those that can no longer be confirmed."""
         self.forgotten: list[TxHash] = []
         """Those about which nothing more can be said. The owner clears the list."""
         self.next_seq = 0
-        """The sequence number of the next one that is listed."""
+        """The sequence number of the next one that is admitted."""
         self.up_s = 0
         """The node's uptime in seconds, over all restarts. The owner updates it, since the mempool has no clock."""
 
@@ -87,58 +81,42 @@ class Mempool:
 
     @property
     def pending_count(self) -> int:
-        """How many of the listed ones can be mined now."""
-        return self.listed.pending_count
+        """How many can be mined now."""
+        return self.order.pending_count
 
     @property
     def queued_count(self) -> int:
-        """How many of the listed ones are queued."""
-        return self.listed.queued_count
-
-    @property
-    def held_count(self) -> int:
-        """The number of transactions, listed or not; the limit applies to it."""
-        return len(self.listed.entries) + self._noted.count
+        """How many are queued."""
+        return self.order.queued_count
 
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
-        sender_txs = self._find_sender_txs(sender)
+        sender_txs = self.order.by_sender.get(sender)
         return self._state.account(sender).nonce if sender_txs is None else sender_txs.next_nonce
 
     def reserved(self, sender: Address) -> int:
         """The cost of the sender's transactions here."""
-        sender_txs = self._find_sender_txs(sender)
+        sender_txs = self.order.by_sender.get(sender)
         return 0 if sender_txs is None else sender_txs.cost
 
-    def _find_sender_txs(self, sender: Address) -> SenderTxs | None:
-        if sender in self._noted.by_sender:
-            self._list([sender])
-        return self.listed.by_sender.get(sender)
-
     def find(self, tx_hash: TxHash) -> Entry | None:
-        entry = self.listed.entries.get(tx_hash)
-        if entry is None and self._noted.count:
-            self.list_noted()
-            return self.listed.entries.get(tx_hash)
-        return entry
+        return self.order.entries.get(tx_hash)
 
     def find_replacement(self, tx: Tx) -> TxHash | None:
         """What is here with the sender and the nonce of `tx`."""
-        sender_txs = self._find_sender_txs(tx.sender)
+        sender_txs = self.order.by_sender.get(tx.sender)
         entry = None if sender_txs is None else sender_txs.find(tx.nonce)
         return None if entry is None else entry.tx.hash
 
     def select(self, gas_limit: int) -> list[Tx]:
         """The transactions of the next block, in order."""
-        self.list_noted()
-        return [entry.tx for entry in islice(self.listed.mining_order(), gas_limit // TRANSFER_GAS)]
+        return [entry.tx for entry in islice(self.order.mining_order(), gas_limit // TRANSFER_GAS)]
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> "Page":
         """A page of all transactions, or of one sender's. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
-            return page_of_sender(self._find_sender_txs(sender), limit, after)
-        self.list_noted()
-        return page_of_all(self.listed, limit, after)
+            return page_of_sender(self.order.by_sender.get(sender), limit, after)
+        return page_of_all(self.order, limit, after)
 
     # What comes in.
 
@@ -155,9 +133,7 @@ class Mempool:
 
         If it is queued, its time in the queue begins now, unless `queued_since` names an earlier moment.
         """
-        if tx.sender in self._noted.by_sender:
-            self._list([tx.sender])
-        order = self.listed
+        order = self.order
         known = order.entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == QUEUED)
@@ -171,9 +147,6 @@ class Mempool:
             sender_txs.balance = account.balance
         old = sender_txs.find(tx.nonce)
         self._check(tx, sender_txs, None if old is None else old.tx, nonce_gap)
-        if old is None and self._noted.count and self.held_count >= self._limits.size:
-            # Before the new one gets its number: each of these gets one, too.
-            self.list_noted()
         entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), QUEUED, local)
         entry.queued_since = self.up_s if queued_since is None else queued_since
         dropped: tuple[Drop, ...] = ()
@@ -198,31 +171,6 @@ class Mempool:
         """
         return self.admit(tx, received_at, queued_since=queued_since, nonce_gap=MAX_UINT64)
 
-    def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
-        """Add a transaction that another node answers for, with a nonce that its sender has not used yet.
-
-        It is listed when somebody asks, if the rules allow it then. Returns what was dropped to make room.
-        """
-        if tx.hash in self.listed.entries:
-            return ()
-        has_room = self.held_count < self._limits.size
-        if has_room and tx.sender not in self.listed.by_sender and self._noted.add(tx, received_at, self.up_s):
-            return ()
-        with contextlib.suppress(Rejected, MempoolFull):
-            return self.admit(tx, received_at, local=False).dropped
-        return ()
-
-    def list_noted(self, up_s: int | None = None) -> None:
-        """List the unlisted transactions: all, or only those of senders whose first one arrived by then."""
-        if self._noted.count:
-            self._list(self._noted.senders(up_s))
-
-    def _list(self, senders: Iterable[Address]) -> None:
-        """There is room for all unlisted ones, and no two have the same nonce, so nothing is dropped."""
-        for _, received_at, up_s, tx in self._noted.take(senders):
-            with contextlib.suppress(Rejected, MempoolFull):
-                self.admit(tx, received_at, local=False, queued_since=up_s)
-
     def _check(self, tx: Tx, sender_txs: SenderTxs, old: Tx | None, nonce_gap: int | None) -> None:
         limits = self._limits
         sender_txs.check_place(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
@@ -233,11 +181,11 @@ class Mempool:
     def _make_room(self, sender_txs: SenderTxs, newcomer: Entry) -> Drop:
         """Drop the worst queued one, or else the last in mining order. The new one must be better than it."""
         queued = newcomer.tx.nonce != sender_txs.next_nonce
-        victim = self.listed.find_worst_queued()
+        victim = self.order.find_worst_queued()
         if victim is not None:
             better = not queued or pays_more(newcomer.bid, victim.bid)
         else:
-            victim = self.listed.find_last_pending()
+            victim = self.order.find_last_pending()
             lead = max(newcomer.bid, sender_txs.pending[-1].lead) if sender_txs.pending else newcomer.bid
             better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
@@ -264,7 +212,7 @@ class Mempool:
         return [drop for sender in self._senders() for drop in self._settle(sender, self._forget_passed)]
 
     def _senders(self) -> dict[Address, None]:
-        return dict.fromkeys([*self._noted.senders(), *self.listed.by_sender, *self.unheld.senders()])
+        return dict.fromkeys([*self.order.by_sender, *self.unheld.senders()])
 
     def _settle(
         self,
@@ -273,18 +221,13 @@ class Mempool:
         confirmed: Set[TxHash] = frozenset(),
     ) -> list[Drop]:
         """Call `end` with those of the sender whose nonces are used, except the confirmed ones."""
-        sender_txs = self.listed.by_sender.get(sender)
-        if sender_txs is None and sender not in self._noted.by_sender and not self.unheld.by_hash:
+        sender_txs = self.order.by_sender.get(sender)
+        if sender_txs is None and not self.unheld.by_hash:
             return []
         account = self._state.account(sender)
-        if sender_txs is not None:
-            passed = [entry.tx.hash for entry in self.listed.advance(sender_txs, account.nonce)]
-        else:
-            passed = [tx.hash for tx in self._noted.settle(sender, account.nonce)]
-        if self.unheld.by_hash:
-            # Another node may have sent one of these again, which then is unlisted, too.
-            passed = list(dict.fromkeys([*passed, *self.unheld.settle(sender, account.nonce)]))
-        dropped = end([tx_hash for tx_hash in passed if tx_hash not in confirmed])
+        passed = [] if sender_txs is None else self.order.advance(sender_txs, account.nonce)
+        used = [entry.tx.hash for entry in passed] + self.unheld.settle(sender, account.nonce)
+        dropped = end([tx_hash for tx_hash in used if tx_hash not in confirmed])
         if sender_txs is not None:
             sender_txs.balance = account.balance
             if sender_txs.is_overdrawn:
@@ -316,17 +259,16 @@ class Mempool:
         """Remove one that must no longer be shown."""
         entry = self.find(tx_hash)
         if entry is not None:
-            self.listed.remove(entry, self.up_s)
+            self.order.remove(entry, self.up_s)
         self.unheld.pop(tx_hash)
 
     def expire(self) -> list[Drop]:
         """Drop transactions that were queued for `lifetime_s`. What can be mined stays, however old it is."""
         up_s = self.up_s - self._limits.lifetime_s
-        self.list_noted(up_s)
-        return [self._drop(entry, "expired") for entry in self.listed.queued_since(up_s)]
+        return [self._drop(entry, "expired") for entry in self.order.queued_since(up_s)]
 
     def _drop(self, entry: Entry, reason: DropReason) -> Drop:
-        self.listed.remove(entry, self.up_s)
+        self.order.remove(entry, self.up_s)
         return self._leave(entry, reason)
 
     def _leave(self, entry: Entry, reason: DropReason) -> Drop:

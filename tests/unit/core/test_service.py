@@ -121,10 +121,10 @@ def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> N
 def test_what_other_nodes_answer_for_counts_too(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened_core(tmp_path) as core:
-            core._pool.note(signed(0), received_at=0)
-            core._pool.note(signed(0, sender=1), received_at=0)
+            core._pool.admit(signed(0), received_at=0, local=False)
+            core._pool.admit(signed(0, sender=1), received_at=0, local=False)
             assert (await core.list_pending(1, None, ACCOUNTS[1])).pending == 2
-            core._pool.note(signed(0, sender=2), received_at=0)
+            core._pool.admit(signed(0, sender=2), received_at=0, local=False)
             assert (await core.status()).pending == 3
 
     asyncio.run(run())

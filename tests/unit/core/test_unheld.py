@@ -176,7 +176,7 @@ def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_here(dat
 def test_one_of_another_node_that_is_submitted_here_too_is_on_disk(data: Path) -> None:
     async def accept_and_vanish() -> None:
         core = open_member(data)
-        core._pool.note(ORIGINAL, 0)
+        core._pool.admit(ORIGINAL, 0, local=False)
         assert await core.submit(ORIGINAL) == Admission(ORIGINAL.hash, known=True)
         core._chain.close()
 

@@ -101,7 +101,7 @@ def test_what_waits_for_a_nonce_for_too_long_expires() -> None:
 def test_what_can_be_mined_stays_however_long_it_takes() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 3)
-    pools.pool.note(transfer(2, 0), NOW)
+    pools.pool.admit(transfer(2, 0), NOW, local=False)
     assert pools.expire(10**9) == []
     assert pools.order() == [*chain, transfer(2, 0)]
 

@@ -61,15 +61,14 @@ def test_a_balance_that_others_spent_leaves_it_pending_elsewhere() -> None:
 
 
 def test_one_that_peers_send_again_ends_once() -> None:
-    """It is both unheld and unlisted then."""
     pool, state = shared_pool()
     tx = transfer(1, 0)
     pool.admit(tx, NOW, local=False)
     assert pool.remove(tx.hash) == [(tx.hash, "evicted")]
-    pool.note(tx, NOW)
+    pool.admit(tx, NOW, local=False)
     state.put(tx.sender, 10**9, 1)
     assert pool.confirm([transfer(1, 0, gas_price=20)]) == [(tx.hash, "nonce used")]
-    assert (pool.held_count, tx.hash in pool.unheld.by_hash) == (0, False)
+    assert (len(pool.order.entries), tx.hash in pool.unheld.by_hash) == (0, False)
 
 
 def test_one_that_must_no_longer_be_shown_is_neither_held_nor_unheld() -> None:

@@ -142,8 +142,6 @@ class NetworkEngine:
 
     def _connected(self) -> None:
         self._overlay.clear()
-        # CometBFT may have lost transactions of other nodes. List them, so that the outbox sends them.
-        self._pool.list_noted()
         self._outbox.restarted()
         self._watch.restarted()
 

@@ -1,11 +1,11 @@
 """Which transactions CometBFT's mempool accepts, and what follows for our own."""
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from cairn.domain.errors import MempoolFull, NonceTooHigh, NonceTooLow, Rejected, TxRejected
 from cairn.domain.governance import Governance, Update
-from cairn.domain.rules import validate_tx
 from cairn.domain.types import TRANSFER_GAS, DropReason, Rules, Tx, TxHash
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.requests import refusal_result
@@ -109,7 +109,8 @@ class MempoolAdmission:
         # Other nodes accepted them, store them and send them again, so we need not; our own are already in the pool.
         now = int(self._clock())
         for tx in taken:
-            self._tell_dropped(self._pool.note(tx, now))
+            with contextlib.suppress(Rejected, MempoolFull):
+                self._tell_dropped(self._pool.admit(tx, now, local=False).dropped)
 
     def _check_transfer(self, tx: Tx, recheck: bool) -> None:
         try:
@@ -118,7 +119,6 @@ class MempoolAdmission:
                 if self._events.is_any_stale((tx,)):
                     raise TxRejected(_SENT_AGAIN)
             else:
-                validate_tx(tx, self._rules)
                 self._tell_dropped(self._pool.admit(tx, int(self._clock()), local=False).dropped)
         except (Rejected, MempoolFull) as refusal:
             self._give_up(tx, refusal)
@@ -131,7 +131,7 @@ class MempoolAdmission:
 
     def _return(self, tx: Tx) -> None:
         """CometBFT's mempool does not have `tx`, or no longer."""
-        entry = self._pool.listed.entries.get(tx.hash)
+        entry = self._pool.order.entries.get(tx.hash)
         if entry is not None:
             entry.delivery = RETURNED
 

@@ -122,7 +122,7 @@ class Outbox:
     # What happens.
 
     def wake(self) -> None:
-        """Something has arrived."""
+        """A transaction was accepted here."""
         self._is_woken = True
         self._end_wait_for(_Event.WOKEN)
 
@@ -141,7 +141,7 @@ class Outbox:
     def restarted(self) -> None:
         """CometBFT has restarted with an empty mempool."""
         self._decided()
-        for entry in self._pool.listed.entries_since(0):
+        for entry in self._pool.order.entries_since(0):
             entry.delivery = HERE
         self.look_at_all()
 
@@ -152,7 +152,7 @@ class Outbox:
 
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
         """Whether one of ours was sent so long ago that all peers may have missed it."""
-        find = self._pool.listed.entries.get
+        find = self._pool.order.entries.get
         sent_by = self._clock() - self._timing.stale_after_s
         for tx in txs:
             entry = find(tx.hash)
@@ -171,7 +171,7 @@ class Outbox:
     def _makes_ready(self, confirmed: Sequence[Tx]) -> bool:
         """Whether another one that can be mined is still to be sent after these."""
         for tx in {tx.sender: tx for tx in confirmed}.values():
-            entry = next(self._pool.listed.pending_from(tx.sender, tx.nonce + 1), None)
+            entry = next(self._pool.order.pending_from(tx.sender, tx.nonce + 1), None)
             if entry is not None and entry.local and entry.delivery is not SENT:
                 return True
         return False
@@ -209,9 +209,10 @@ class Outbox:
     def _until_gathered(self) -> Steps:
         quiet_s = self._timing.quiet_s
         while (left_s := self._send_at - self._clock()) > 0:
-            before = self._pool.next_seq
+            # Not by the arrivals in the pool: on a network, those of other nodes never end.
+            self._is_woken = False
             yield min(left_s, quiet_s)
-            if left_s > quiet_s and self._pool.next_seq == before:
+            if left_s > quiet_s and not self._is_woken:
                 return
 
     # What to send.
@@ -231,7 +232,7 @@ class Outbox:
         sent_before = now - self._timing.resend_after_s
         self._next_seq = self._pool.next_seq
         due = []
-        for entry in self._pool.listed.mining_order():
+        for entry in self._pool.order.mining_order():
             if entry.delivery is SENT:
                 if entry.sent_at < sent_before and not self._is_held(entry):
                     due.append(entry)
@@ -244,7 +245,7 @@ class Outbox:
 
     def _new(self) -> list[Entry]:
         """What has arrived since the last scan and can be mined, and the queued ones that it made ready."""
-        new = self._pool.listed.entries_since(self._next_seq)
+        new = self._pool.order.entries_since(self._next_seq)
         if new:
             self._next_seq = new[0].seq + 1
         due: dict[TxHash, Entry] = {}
@@ -253,7 +254,7 @@ class Outbox:
             if not entry.local or entry.lead == QUEUED or entry.delivery is SENT:
                 continue
             due[entry.tx.hash] = entry
-            for later in self._pool.listed.pending_from(entry.tx.sender, entry.tx.nonce + 1):
+            for later in self._pool.order.pending_from(entry.tx.sender, entry.tx.nonce + 1):
                 if later.delivery is SENT or later.tx.hash in due or not later.local:
                     break
                 due[later.tx.hash] = later
@@ -293,7 +294,7 @@ class Outbox:
         return wanted
 
     def _is_here(self, entry: Entry) -> bool:
-        return self._pool.listed.entries.get(entry.tx.hash) is entry
+        return self._pool.order.entries.get(entry.tx.hash) is entry
 
     def _end_of_ticket(self, entries: Sequence[Entry], at: int) -> int:
         """Where the ticket that begins at `at` ends. A returned transaction travels alone: it may spoil a bundle."""

@@ -81,7 +81,7 @@ def test_ours_in_a_bundle_that_is_refused_are_sent_again(node: Node) -> None:
         node.pool.admit(signed(nonce), 0)
     assert node.check(encode_bundle([raw(0), raw(7), raw(8)])).code == 8
     assert node.returned() == [signed(0), signed(7), signed(8)]
-    assert node.pool.held_count == 3
+    assert len(node.pool.order.entries) == 3
 
 
 def test_a_bundle_with_another_chains_transaction_is_refused_whole(node: Node) -> None:

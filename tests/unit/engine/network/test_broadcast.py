@@ -166,6 +166,20 @@ def test_a_busy_node_gathers_only_while_more_comes() -> None:
     play(scene, story)
 
 
+def test_a_busy_node_does_not_wait_for_transactions_of_other_nodes() -> None:
+    scene = Scene(RARELY._replace(gather_busy_s=3600.0))
+
+    async def story() -> None:
+        await make_busy(scene)
+        scene.admit(8)
+        for nonce in range(3):
+            scene.pool.admit(signed(nonce, sender=1), 0, local=False)
+            await asyncio.sleep(0.9 * USUAL.quiet_s)
+        await scene.until_sent(8)
+
+    play(scene, story)
+
+
 def test_a_busy_node_gathers_only_for_so_long(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
@@ -273,14 +287,14 @@ class Looks:
 
     def __init__(self, scene: Scene, monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
         self.at: list[float] = []
-        mining_order = scene.pool.listed.mining_order
+        mining_order = scene.pool.order.mining_order
 
         def looked_at() -> Iterator[Entry]:
             self.at.append(round(virtual_loop().now, 3))
             virtual_loop().spend(each_s)
             return mining_order()
 
-        monkeypatch.setattr(scene.pool.listed, "mining_order", looked_at)
+        monkeypatch.setattr(scene.pool.order, "mining_order", looked_at)
 
 
 def test_what_cometbft_lost_is_sent_again_by_itself() -> None:

@@ -39,13 +39,16 @@ def test_a_cometbft_that_connects_has_an_empty_mempool(run: Callable[[Scenario],
         assert entry is not None
         entry.send(0.0)
         engine._overlay.add(signed(0))
-        core._pool.note(signed(0, sender=1), 0)
+        core._pool.admit(signed(0, sender=1), 0, local=False)
+        foreign = core._pool.find(signed(0, sender=1).hash)
+        assert foreign is not None
+        foreign.send(0.0)
         engine._connected()
         assert not engine._overlay.holds(signed(0))
         assert not engine._overlay.held_before(signed(0))
         assert entry.delivery is HERE
-        # Also those that only others answer for are sent to it again, once they are listed.
-        assert signed(0, sender=1).hash in core._pool.listed.entries
+        # Also those that only other nodes answer for are sent to it again.
+        assert foreign.delivery is HERE
 
     run(scenario)
 
@@ -89,7 +92,7 @@ def test_after_a_jump_to_a_snapshot_nothing_counts_as_held_by_cometbft(run: Call
 
 def test_one_of_another_node_that_is_submitted_here_too_is_sent_by_this_node(run: Callable[[Scenario], None]) -> None:
     async def scenario(core: Core, engine: NetworkEngine) -> None:
-        core._pool.note(signed(0), 0)
+        core._pool.admit(signed(0), 0, local=False)
         await core.submit(signed(0))
         entry = core._pool.find(signed(0).hash)
         assert entry is not None
