@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from cairn.api.events import followed_txs
-from cairn.api.rpc import pending_arrivals
+from cairn.api.rpc import subscriptions
 from cairn.core import filters
 from cairn.core.gateway import FilterKind
 from tests.support.event_client import ask, connect_patiently
@@ -66,7 +66,7 @@ def test_the_filters_of_a_socket_are_those_of_its_client(monkeypatch: pytest.Mon
 
 
 def test_the_pending_transactions_of_one_client_leave_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_arrivals, "MAX_PLACES", PLACES)
+    monkeypatch.setattr(subscriptions, "MAX_PLACES", PLACES)
 
     async def scenario(server: RestServer) -> None:
         async with (

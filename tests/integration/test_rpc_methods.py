@@ -14,8 +14,8 @@ from eth_utils.address import to_checksum_address
 from cairn import time_shares
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc import node_methods
-from cairn.api.rpc.block_methods import ReadingMethods
-from cairn.api.rpc.large_answers import MOST_OF_A_CLIENT
+from cairn.api.rpc.block_methods import BlockMethods
+from cairn.api.rpc.caller import MOST_OF_A_CLIENT
 from cairn.api.rpc.values import MAX_SHOWN
 from cairn.core.gateway import PendingPage
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, BlockHash, BlockHeader, Tx
@@ -420,18 +420,18 @@ def test_http_around_it(tmp_path: Path) -> None:
 
 def test_few_answers_of_whole_blocks_are_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made in turns, each would be in memory until the last one is done."""
-    read_txs = ReadingMethods.read_txs
+    read_txs = BlockMethods.read_txs
     begun = most = 0
 
-    async def counted(reading: ReadingMethods, height: int) -> AsyncIterator[tuple[int, Tx]]:
+    async def counted(blocks: BlockMethods, height: int) -> AsyncIterator[tuple[int, Tx]]:
         nonlocal begun, most
         begun += 1
         most = max(most, begun)
-        async for item in read_txs(reading, height):
+        async for item in read_txs(blocks, height):
             yield item
         begun -= 1
 
-    monkeypatch.setattr(ReadingMethods, "read_txs", counted)
+    monkeypatch.setattr(BlockMethods, "read_txs", counted)
     monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
 
     async def scenario(node: RestNode) -> None:

@@ -12,9 +12,9 @@ import rlp  # type: ignore[import-untyped]
 from starlette.types import Message
 
 from cairn.api.rest import lookups
-from cairn.api.rpc import send_methods
-from cairn.api.rpc.errors import InvalidParams
-from cairn.api.rpc.send_methods import receipt_wait_ms
+from cairn.api.rpc import transaction_methods
+from cairn.api.rpc.transaction_methods import receipt_wait_ms
+from cairn.api.rpc.values import InvalidParams
 from cairn.domain.crypto import keccak256
 from cairn.domain.transactions import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, Draft, Tx, TxHash
@@ -147,7 +147,7 @@ class Leaving:
 
 def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.02)
-    monkeypatch.setattr(send_methods, "MAX_WAIT_MS", FOR_EVER_MS)
+    monkeypatch.setattr(transaction_methods, "MAX_WAIT_MS", FOR_EVER_MS)
 
     async def check(node: RestNode) -> None:
         request = {"jsonrpc": "2.0", "id": 1, "method": SYNC, "params": [raw(signed(0)), FOR_EVER_MS]}

@@ -115,8 +115,8 @@ def test_whoever_signs_typed_data_cannot_end_the_process_with_nested_input() -> 
     program = f"""
 import sys
 import msgspec
-from cairn.api.rpc.signing_methods import typed_data_digest
-from cairn.api.rpc.errors import InvalidParams
+from cairn.api.rpc.transaction_methods import typed_data_digest
+from cairn.api.rpc.values import InvalidParams
 limits = set()
 sys.addaudithook(lambda event, _: limits.add(sys.getrecursionlimit()) if event == "import" else None)
 typed_data_digest({TYPED!r})

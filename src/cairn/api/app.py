@@ -22,9 +22,8 @@ from cairn.api.rest.submit import Submissions
 from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.routing import PathRouter
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.endpoint import RpcEndpoint
+from cairn.api.rpc.endpoints import RpcEndpoint, RpcSocketEndpoint
 from cairn.api.rpc.methods import make_methods
-from cairn.api.rpc.websocket import RpcSocketEndpoint
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.middleware import EVENTS_PATH, RPC_PATH, Edge
 from cairn.api.submitter import Submitter

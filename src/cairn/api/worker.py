@@ -17,7 +17,7 @@ from websockets.frames import CloseCode
 from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.rpc.signing_methods import import_encoder
+from cairn.api.rpc.transaction_methods import import_encoder
 from cairn.api.server.certificates import Certificates, Pair
 from cairn.api.server.server import Server
 from cairn.api.server.server_state import ServerState

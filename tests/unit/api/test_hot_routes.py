@@ -11,9 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from cairn.api import app
 from cairn.api.rest import lookups
-from cairn.api.rpc.caller import Caller, current_caller
+from cairn.api.rpc.caller import LARGE_AT_ONCE, Caller, LargeAnswers, current_caller
 from cairn.api.rpc.dispatch import handler_of
-from cairn.api.rpc.large_answers import LARGE_AT_ONCE, LargeAnswers
 from cairn.api.server import access
 from cairn.api.server.http_protocol import HALF_CLOSED_S
 from cairn.api.server.middleware import Edge

@@ -7,7 +7,7 @@ import msgspec
 
 from cairn.api.description.examples import EXAMPLES, SIGNED_TRANSFER
 from cairn.api.description.explorer_files import Explorer
-from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas
+from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas, rpc_schemas
 from cairn.api.description.pages import Pages
 from cairn.api.problems import PROBLEM_MEDIA_TYPE
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE
@@ -18,8 +18,7 @@ from cairn.api.rest.parameters import Parameter
 from cairn.api.rest.probes import Probes
 from cairn.api.rest.submit import Submissions
 from cairn.api.rest.validators import ValidatorRoutes
-from cairn.api.rpc.endpoint import RpcEndpoint
-from cairn.api.rpc.envelope_schemas import rpc_schemas
+from cairn.api.rpc.endpoints import RpcEndpoint
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Problem, Submitted
 from cairn.domain.errors import ANSWERED, BY_CODE

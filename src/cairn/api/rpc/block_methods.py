@@ -6,8 +6,7 @@ import msgspec
 
 from cairn.api.mempool_pages import list_pending
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.long_results import LongResult, long_array, with_long_array
+from cairn.api.rpc.dispatch import LongResult, long_array, long_data, rpc_method, with_long_array
 from cairn.api.rpc.objects import (
     BlockPlace,
     Json,
@@ -17,7 +16,9 @@ from cairn.api.rpc.objects import (
     transaction_object,
 )
 from cairn.api.rpc.values import (
+    SERVER_ERROR,
     BlockName,
+    RpcError,
     data,
     parse_block,
     parse_block_number,
@@ -26,46 +27,38 @@ from cairn.api.rpc.values import (
     parse_quantity,
     quantity,
 )
+from cairn.domain.headers import encode_header
 from cairn.domain.merkle import tx_root
-from cairn.domain.transactions import decode_record
-from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
+from cairn.domain.rlp import encode_list, encode_string, list_start
+from cairn.domain.transactions import decode_record, encode_tx
+from cairn.domain.types import LEGACY, TRANSFER_GAS, BlockHash, Tx, TxHash
 from cairn.store.keys import split_hashes
 from cairn.time_shares import give_way, in_slices
 
 _encode = msgspec.json.Encoder().encode
 PENDING_SHOWN = 1_000
 """Transactions of the pending block, at most."""
+NO_UNCLES_ITEM = encode_list(b"")
+UNKNOWN = "0x"
+"""geth's answer for an unknown transaction or block number. An unknown block hash is an error."""
 
 
-class ReadingMethods:
+class BlockMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
         self._view = chain.view
 
-    def methods(self) -> dict[str, Method]:
-        return {
-            "eth_blockNumber": self.block_number,
-            "eth_getBlockByNumber": self.get_block_by_number,
-            "eth_getBlockByHash": self.get_block_by_hash,
-            "eth_getBlockReceipts": self.get_block_receipts,
-            "eth_getBlockTransactionCountByNumber": self.count_by_number,
-            "eth_getBlockTransactionCountByHash": self.count_by_hash,
-            "eth_getUncleCountByBlockNumber": self.uncles_by_number,
-            "eth_getUncleCountByBlockHash": self.uncles_by_hash,
-            "eth_getTransactionByHash": self.get_transaction,
-            "eth_getTransactionByBlockNumberAndIndex": self.get_transaction_by_number,
-            "eth_getTransactionByBlockHashAndIndex": self.get_transaction_by_block_hash,
-            "eth_getTransactionReceipt": self.get_receipt,
-        }
-
     # Blocks.
 
+    @rpc_method("eth_blockNumber")
     async def block_number(self) -> str:
-        return quantity(await self._chain.view.reach_head())
+        return quantity(await self._view.reach_head())
 
+    @rpc_method("eth_getBlockByNumber")
     async def get_block_by_number(self, number: object, full: object = None) -> Json | LongResult | None:
         return await self._block(parse_block_number(number, "block"), parse_flag(full, "full"))
 
+    @rpc_method("eth_getBlockByHash")
     async def get_block_by_hash(self, block_hash: object, full: object = None) -> Json | LongResult | None:
         return await self._block(block_of_hash(block_hash), parse_flag(full, "full"))
 
@@ -111,6 +104,7 @@ class ReadingMethods:
         async for position, record in in_slices(enumerate(self._view.tx_records(height))):
             yield position, decode_record(record)
 
+    @rpc_method("eth_getBlockReceipts")
     async def get_block_receipts(self, block: object) -> LongResult | None:
         named = parse_block(block, "block")
         async with self._chain.large_answers.place():
@@ -124,9 +118,11 @@ class ReadingMethods:
             ]
             return long_array(receipts)
 
+    @rpc_method("eth_getBlockTransactionCountByNumber")
     async def count_by_number(self, number: object) -> str | None:
         return await self._count(parse_block_number(number, "block"))
 
+    @rpc_method("eth_getBlockTransactionCountByHash")
     async def count_by_hash(self, block_hash: object) -> str | None:
         return await self._count(block_of_hash(block_hash))
 
@@ -136,24 +132,29 @@ class ReadingMethods:
         height = await self._chain.find_height(named)
         return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
 
+    @rpc_method("eth_getUncleCountByBlockNumber")
     async def uncles_by_number(self, number: object) -> str | None:
         return None if await self._chain.find_height(parse_block_number(number, "block")) is None else "0x0"
 
+    @rpc_method("eth_getUncleCountByBlockHash")
     async def uncles_by_hash(self, block_hash: object) -> str | None:
         return None if await self._chain.find_height(block_of_hash(block_hash)) is None else "0x0"
 
     # Transactions.
 
+    @rpc_method("eth_getTransactionByHash")
     async def get_transaction(self, tx_hash: object) -> Json | None:
         return self._shown(await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash"))))
 
+    @rpc_method("eth_getTransactionByBlockNumberAndIndex")
     async def get_transaction_by_number(self, number: object, index: object) -> Json | None:
-        return self._shown(await self.find_in(parse_block_number(number, "block"), index))
+        return self._shown(await self._find_in(parse_block_number(number, "block"), index))
 
+    @rpc_method("eth_getTransactionByBlockHashAndIndex")
     async def get_transaction_by_block_hash(self, block_hash: object, index: object) -> Json | None:
-        return self._shown(await self.find_in(block_of_hash(block_hash), index))
+        return self._shown(await self._find_in(block_of_hash(block_hash), index))
 
-    async def find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
+    async def _find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
         """In the pending block, the transaction itself; in any other, its height and position."""
         position = parse_quantity(index, "index")
         if named.tag == "pending":
@@ -174,6 +175,7 @@ class ReadingMethods:
         place = BlockPlace(*self._view.get_header(height), position)
         return transaction_object(self._view.tx_at(height, position), chain_id, place)
 
+    @rpc_method("eth_getTransactionReceipt")
     async def get_receipt(self, tx_hash: object) -> Json | None:
         found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
         if found is None or isinstance(found, Tx):
@@ -183,6 +185,58 @@ class ReadingMethods:
     def receipt_at(self, height: int, position: int) -> Json:
         return receipt_object(self._view.tx_at(height, position), BlockPlace(*self._view.get_header(height), position))
 
+    # Blocks as they are hashed and transactions as they were signed, byte for byte.
+
+    @rpc_method("debug_getRawHeader")
+    async def get_raw_header(self, block: object) -> str:
+        height = await self._find_confirmed(block, "header")
+        return UNKNOWN if height is None else data(encode_header(self._view.get_header(height)[1]))
+
+    @rpc_method("debug_getRawBlock")
+    async def get_raw_block(self, block: object) -> str | LongResult:
+        async with self._chain.large_answers.place():
+            height = await self._find_confirmed(block, "block")
+            if height is None:
+                return UNKNOWN
+            _, header = self._view.get_header(height)
+            txs = [_item_of(tx, header.chain_id) async for _, tx in self.read_txs(height)]
+            head, txs_size = encode_header(header), sum(map(len, txs))
+            txs_start = list_start(txs_size)
+            start = list_start(len(head) + len(txs_start) + txs_size + len(NO_UNCLES_ITEM))
+            return long_data([start, head, txs_start, *txs, NO_UNCLES_ITEM])
+
+    async def _find_confirmed(self, block: object, what: str) -> int | None:
+        """None for an unknown number. Raises `RpcError` for an unknown hash and for the pending block."""
+        named = parse_block(block, "block")
+        if named.tag == "pending":
+            raise RpcError(SERVER_ERROR, "pending block is not available")
+        height = await self._chain.find_height(named)
+        if height is None and named.hash is not None:
+            raise RpcError(SERVER_ERROR, f"{what} {data(named.hash)} not found")
+        return height
+
+    def _raw(self, found: Tx | tuple[int, int] | None) -> str:
+        tx = self._view.tx_at(*found) if isinstance(found, tuple) else found
+        return UNKNOWN if tx is None else data(encode_tx(tx, self._chain.info.chain_id))
+
+    @rpc_method("eth_getRawTransactionByHash", "debug_getRawTransaction")
+    async def get_raw_transaction(self, tx_hash: object) -> str:
+        return self._raw(await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash"))))
+
+    @rpc_method("eth_getRawTransactionByBlockNumberAndIndex")
+    async def get_raw_transaction_by_number(self, number: object, index: object) -> str:
+        return self._raw(await self._find_in(parse_block_number(number, "block"), index))
+
+    @rpc_method("eth_getRawTransactionByBlockHashAndIndex")
+    async def get_raw_transaction_by_block_hash(self, block_hash: object, index: object) -> str:
+        return self._raw(await self._find_in(block_of_hash(block_hash), index))
+
 
 def block_of_hash(value: object) -> BlockName:
     return BlockName(hash=BlockHash(parse_hash(value, "block hash")))
+
+
+def _item_of(tx: Tx, chain_id: int) -> bytes:
+    """The RLP item of a transaction in a block: a legacy one is a list, a typed one a string."""
+    raw = encode_tx(tx, chain_id)
+    return raw if tx.kind == LEGACY else encode_string(raw)

@@ -1,9 +1,8 @@
 """Finds the block that a call names, the state after it, and transactions."""
 
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc.errors import SERVER_ERROR, RpcError
-from cairn.api.rpc.large_answers import LargeAnswers
-from cairn.api.rpc.values import BlockName
+from cairn.api.rpc.caller import LargeAnswers
+from cairn.api.rpc.values import SERVER_ERROR, BlockName, RpcError
 from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.types import Account, Address, Tx, TxHash
 

@@ -3,8 +3,17 @@
 import msgspec
 
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
-from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_fields, parse_quantity, quantity
+from cairn.api.rpc.values import (
+    BlockName,
+    InvalidParams,
+    RpcError,
+    parse_account,
+    parse_data,
+    parse_fields,
+    parse_quantity,
+    quantity,
+    refusal,
+)
 from cairn.domain.errors import GasPriceTooLow, GasTooLow, InsufficientFunds, InvalidField
 from cairn.domain.transactions import Terms, price_terms, type_not_supported
 from cairn.domain.types import (

@@ -4,10 +4,18 @@ from collections.abc import Mapping
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.errors import InvalidParams, refusal
+from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import Json
-from cairn.api.rpc.values import data, parse_account, parse_fields, parse_flag, parse_number, quantity
+from cairn.api.rpc.values import (
+    InvalidParams,
+    data,
+    parse_account,
+    parse_fields,
+    parse_flag,
+    parse_number,
+    quantity,
+    refusal,
+)
 from cairn.core.gateway import MiningMode
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import InvalidField
@@ -28,38 +36,7 @@ class DevMethods:
         self._chain = chain
         self._gateway = chain.gateway
 
-    def methods(self) -> dict[str, Method]:
-        return {
-            "evm_mine": self.mine,
-            "anvil_mine": self.mine_many,
-            "hardhat_mine": self.mine_many,
-            "evm_snapshot": self.snapshot,
-            "anvil_snapshot": self.snapshot,
-            "evm_revert": self.revert,
-            "anvil_revert": self.revert,
-            "anvil_setBalance": self.set_balance,
-            "hardhat_setBalance": self.set_balance,
-            "evm_setAccountBalance": self.set_balance,
-            "evm_increaseTime": self.increase_time,
-            "anvil_increaseTime": self.increase_time,
-            "evm_setNextBlockTimestamp": self.set_next_timestamp,
-            "anvil_setNextBlockTimestamp": self.set_next_timestamp,
-            "evm_setAutomine": self.set_automine,
-            "anvil_setAutomine": self.set_automine_alone,
-            "anvil_getAutomine": self.get_automine,
-            "hardhat_getAutomine": self.get_automine,
-            "evm_setIntervalMining": self.set_interval,
-            "anvil_setIntervalMining": self.set_interval_alone,
-            "cairn_getMiningMode": self.get_mining_mode,
-            "cairn_setMiningMode": self.set_mining_mode,
-            "anvil_impersonateAccount": self.impersonate,
-            "hardhat_impersonateAccount": self.impersonate,
-            "anvil_stopImpersonatingAccount": self.stop_impersonating,
-            "hardhat_stopImpersonatingAccount": self.stop_impersonating,
-            "anvil_nodeInfo": self.node_info,
-            "hardhat_metadata": self.metadata,
-        }
-
+    @rpc_method("evm_mine")
     async def mine(self, options: object = None) -> str:
         """Make one block. The option is its timestamp, or an object with `timestamp` and `blocks`, how many to make."""
         named = options if isinstance(options, dict) else {"timestamp": options}
@@ -73,6 +50,7 @@ class DevMethods:
         )
         return _MINED
 
+    @rpc_method("anvil_mine", "hardhat_mine")
     async def mine_many(self, blocks: object = None, interval_s: object = None) -> bool:
         await self._mine(
             1 if blocks is None else parse_number(blocks, "blocks"),
@@ -88,29 +66,36 @@ class DevMethods:
                 await self._gateway.increase_time(interval_s)
             await self._gateway.mine(min(MINED_AT_ONCE, blocks - done), interval_s, None if done else timestamp)
 
+    @rpc_method("evm_snapshot", "anvil_snapshot")
     async def snapshot(self) -> str:
         return quantity(await self._gateway.snapshot())
 
+    @rpc_method("evm_revert", "anvil_revert")
     async def revert(self, snapshot: object) -> bool:
         return await self._gateway.revert(parse_number(snapshot, "snapshot"))
 
+    @rpc_method("anvil_setBalance", "hardhat_setBalance", "evm_setAccountBalance")
     async def set_balance(self, account: object, balance: object) -> bool:
         await self._gateway.set_balance(
             parse_account(account, "address"), parse_number(balance, "balance", MAX_UINT256)
         )
         return True
 
+    @rpc_method("evm_increaseTime", "anvil_increaseTime")
     async def increase_time(self, seconds: object) -> int:
         """Returns by how many seconds the clock is ahead in all; a plain number, as in anvil and ganache."""
         return await self._gateway.increase_time(parse_number(seconds, "seconds"))
 
+    @rpc_method("evm_setNextBlockTimestamp", "anvil_setNextBlockTimestamp")
     async def set_next_timestamp(self, timestamp: object) -> None:
         await self._gateway.set_next_timestamp(parse_number(timestamp, "timestamp"))
 
+    @rpc_method("evm_setAutomine")
     async def set_automine(self, on: object) -> bool:
         """As in hardhat: interval mining continues."""
         return await self._set_automine(on, alone=False)
 
+    @rpc_method("anvil_setAutomine")
     async def set_automine_alone(self, on: object) -> bool:
         """As in anvil: switching automine on ends interval mining."""
         return await self._set_automine(on, alone=True)
@@ -119,14 +104,17 @@ class DevMethods:
         await self._gateway.set_automine(parse_flag(on, "automine"), alone)
         return True
 
+    @rpc_method("anvil_getAutomine", "hardhat_getAutomine")
     async def get_automine(self) -> bool:
         """Whether each submission makes a block at once."""
         return (await self._gateway.mining_mode()).automine == 0
 
+    @rpc_method("evm_setIntervalMining")
     async def set_interval(self, interval: object) -> bool:
         """As in hardhat: the interval is in milliseconds, and automine continues."""
         return await self._set_interval(parse_number(interval, "interval") / 1000, alone=False)
 
+    @rpc_method("anvil_setIntervalMining")
     async def set_interval_alone(self, interval: object) -> bool:
         """As in anvil: the interval is in seconds, and automine ends."""
         return await self._set_interval(parse_number(interval, "interval"), alone=True)
@@ -137,11 +125,13 @@ class DevMethods:
         await self._gateway.set_mining_interval(seconds, alone)
         return True
 
+    @rpc_method("cairn_getMiningMode")
     async def get_mining_mode(self) -> Json:
         """Automine and the interval, in seconds between two blocks."""
         mode = await self._gateway.mining_mode()
         return {"automine": mode.automine, "interval": mode.interval}
 
+    @rpc_method("cairn_setMiningMode")
     async def set_mining_mode(self, mode: object) -> bool:
         """Back to an earlier mode. The methods of other tools cannot set automine to the period of `--block-time`."""
         fields = parse_fields(mode, "mining mode", ("automine", "interval"))
@@ -150,6 +140,7 @@ class DevMethods:
         )
         return True
 
+    @rpc_method("anvil_impersonateAccount", "hardhat_impersonateAccount")
     async def impersonate(self, account: object) -> None:
         """Does nothing for accounts that the node signs for. Others are refused: the node does not have their keys."""
         address = parse_account(account, "address")
@@ -160,9 +151,11 @@ class DevMethods:
                 InvalidField.code,
             )
 
+    @rpc_method("anvil_stopImpersonatingAccount", "hardhat_stopImpersonatingAccount")
     async def stop_impersonating(self, account: object) -> None:
         parse_account(account, "address")
 
+    @rpc_method("anvil_nodeInfo")
     async def node_info(self) -> Json:
         """The fields of anvil, by which tools recognise a dev chain."""
         info, (block_hash, header) = self._chain.info, await self._newest()
@@ -181,6 +174,7 @@ class DevMethods:
             "forkConfig": {},
         }
 
+    @rpc_method("hardhat_metadata")
     async def metadata(self) -> Json:
         """The fields of hardhat. `instanceId` differs for every chain, and changes with a revert."""
         info, (block_hash, header) = self._chain.info, await self._newest()

@@ -2,16 +2,19 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from binascii import hexlify
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from msgspec import UNSET, UnsetType
 
-from cairn.api.rpc.caller import Batch, Caller, current_batch, current_caller
-from cairn.api.rpc.errors import (
+from cairn.api.rpc.caller import CallBatch, Caller, current_batch, current_caller
+from cairn.api.rpc.values import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     LIMIT_EXCEEDED,
@@ -21,9 +24,8 @@ from cairn.api.rpc.errors import (
     RpcError,
     rpc_error_of,
 )
-from cairn.api.rpc.long_results import LongResult, joined, long_array
 from cairn.domain.errors import Fatal, NodeError
-from cairn.time_shares import LaneName, TimeShares, never
+from cairn.time_shares import LaneName, TimeShares, in_slices, never
 
 MAX_BATCH = 100
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -38,13 +40,18 @@ WAITING_CALL = "eth_sendRawTransactionSync"
 SUBMITTING = "eth_send"
 """What the methods' names begin with that submit: such calls never wait for reads."""
 
+COPIED_AT_ONCE = 256 * 1024
+"""Bytes. Each page of new memory is also cleared, which takes longer than the copy."""
+
 Params = Sequence[Any]
 """The arguments of a call, by position."""
 Method = Callable[..., Awaitable[object]]
 """Its parameters are those of the call; one that has a default may be left out."""
 Handler = Callable[[Params], Awaitable[object]]
 RequestId = str | int | float | None
+AnyMethod = TypeVar("AnyMethod", bound=Method)
 
+_encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("cairn.rpc")
 
 
@@ -71,9 +78,6 @@ class Request(msgspec.Struct, frozen=True):
     params: Params
     id: RequestId | UnsetType
     """Unset for a notification, which gets no answer."""
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Dispatcher:
@@ -108,7 +112,7 @@ class Dispatcher:
 
     async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:
         waits = any(map(may_wait, calls))
-        batch = Batch(MAX_WAITING_BYTES if waits else MAX_ANSWER_BYTES, waits)
+        batch = CallBatch(MAX_WAITING_BYTES if waits else MAX_ANSWER_BYTES, waits)
         outside = current_batch.set(batch)
         answers: list[bytes] = []
         try:
@@ -122,7 +126,7 @@ class Dispatcher:
             batch.end()
         return await joined(long_array(answers).pieces) if answers else None
 
-    async def _answer_part(self, call: object, caller: Caller, batch: Batch) -> bytes | None:
+    async def _answer_part(self, call: object, caller: Caller, batch: CallBatch) -> bytes | None:
         """One call of a batch. Each takes its own turns, as a task of its own."""
         try:
             batch.check_size()
@@ -166,6 +170,26 @@ class Dispatcher:
         except Exception as failure:
             log.error("a call failed", method=request.method, exc_info=failure)
             return _failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+
+
+def rpc_method(*names: str) -> Callable[[AnyMethod], AnyMethod]:
+    """The decorated method of a group answers calls of these names."""
+
+    def declare(method: AnyMethod) -> AnyMethod:
+        vars(method)["rpc_names"] = names
+        return method
+
+    return declare
+
+
+def handlers_of(*groups: object) -> dict[str, Handler]:
+    """By name, what the groups declare with `rpc_method`."""
+    return {
+        name: handler_of(getattr(group, attribute))
+        for group in groups
+        for attribute, declared in vars(type(group)).items()
+        for name in getattr(declared, "rpc_names", ())
+    }
 
 
 def handler_of(method: Method) -> Handler:
@@ -225,3 +249,72 @@ def id_of(content: object) -> RequestId:
 
 def _failure(request_id: RequestId, error: RpcError) -> bytes:
     return _encode(Failure("2.0", request_id, ErrorObject(error.code, error.message, error.data)))
+
+
+# Results of megabytes are made in pieces: encoding or copying all of one at once would make others wait.
+
+
+@dataclass(frozen=True, slots=True)
+class LongResult:
+    """JSON in pieces. They can be read once: most are made only then, in slices of time."""
+
+    pieces: Iterable[bytes]
+
+
+def long_array(items: Iterable[bytes]) -> LongResult:
+    """An array of encoded items."""
+    return LongResult(_array(items))
+
+
+def _array(items: Iterable[bytes]) -> Iterator[bytes]:
+    separator = b"["
+    for item in items:
+        yield separator
+        yield item
+        separator = b","
+    yield b"]" if separator == b"," else b"[]"
+
+
+def with_long_array(shown: dict[str, object], name: str, items: Iterable[bytes]) -> LongResult:
+    """An object whose field `name`, an empty list so far, gets the encoded items."""
+    before, empty, after = _encode(shown).partition(b'"%b":[]' % name.encode())
+    assert empty, f"{name} is not an empty list"
+    return LongResult(chain((before, b'"%b":' % name.encode()), _array(items), (after,)))
+
+
+def long_object(fields: Iterable[tuple[str, LongResult]]) -> LongResult:
+    """An object of encoded values. The names need no escapes."""
+    return LongResult(_object(fields))
+
+
+def _object(fields: Iterable[tuple[str, LongResult]]) -> Iterator[bytes]:
+    separator = b"{"
+    for name, value in fields:
+        yield b'%b"%b":' % (separator, name.encode())
+        yield from value.pieces
+        separator = b","
+    yield b"}" if separator == b"," else b"{}"
+
+
+def long_data(parts: Iterable[bytes]) -> LongResult:
+    """The bytes of all parts as one string of hexadecimal digits."""
+    return LongResult(chain((b'"0x',), map(hexlify, parts), (b'"',)))
+
+
+async def joined(pieces: Iterable[bytes]) -> bytes:
+    """The bytes of all pieces, put together in slices of time."""
+    whole = BytesIO()
+    async for part in in_slices(_short_parts(pieces)):
+        whole.write(part)
+    # It is not copied again.
+    return whole.getvalue()
+
+
+def _short_parts(pieces: Iterable[bytes]) -> Iterator[bytes | memoryview]:
+    """The pieces, but none so long that copying it takes more than a slice."""
+    for piece in pieces:
+        if len(piece) <= COPIED_AT_ONCE:
+            yield piece
+        else:
+            content = memoryview(piece)
+            yield from (content[at : at + COPIED_AT_ONCE] for at in range(0, len(piece), COPIED_AT_ONCE))

@@ -5,9 +5,16 @@ from collections.abc import Sequence
 from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.caller import current_caller
-from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
-from cairn.api.rpc.values import data, parse_block_number, parse_hash
+from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.values import (
+    LIMIT_EXCEEDED,
+    SERVER_ERROR,
+    InvalidParams,
+    RpcError,
+    data,
+    parse_block_number,
+    parse_hash,
+)
 from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.time_shares import in_slices
 
@@ -22,17 +29,7 @@ class FilterMethods:
         self._chain = chain
         self._gateway = chain.gateway
 
-    def methods(self) -> dict[str, Method]:
-        return {
-            "eth_getLogs": self.get_logs,
-            "eth_newFilter": self.new_log_filter,
-            "eth_newBlockFilter": self.new_block_filter,
-            "eth_newPendingTransactionFilter": self.new_pending_filter,
-            "eth_getFilterChanges": self.get_changes,
-            "eth_getFilterLogs": self.get_filter_logs,
-            "eth_uninstallFilter": self.uninstall,
-        }
-
+    @rpc_method("eth_getLogs")
     async def get_logs(self, wanted: object) -> list[str]:
         """Always an empty list: a transfer logs nothing."""
         last = last_named(wanted)
@@ -40,13 +37,16 @@ class FilterMethods:
             raise InvalidParams("block range extends beyond current head block")
         return []
 
+    @rpc_method("eth_newFilter")
     async def new_log_filter(self, wanted: object) -> str:
         last_named(wanted)
         return await self._create("logs")
 
+    @rpc_method("eth_newBlockFilter")
     async def new_block_filter(self) -> str:
         return await self._create("blocks")
 
+    @rpc_method("eth_newPendingTransactionFilter")
     async def new_pending_filter(self, full: object = None) -> str:
         return await self._create("transactions")
 
@@ -56,6 +56,7 @@ class FilterMethods:
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
         return name
 
+    @rpc_method("eth_getFilterChanges")
     async def get_changes(self, name: object) -> list[str]:
         reverts = self._chain.view.reverts
         changes = await self._changes(name)
@@ -74,6 +75,7 @@ class FilterMethods:
                 hashes.append(data(view.block_hash(height)))
         return hashes
 
+    @rpc_method("eth_getFilterLogs")
     async def get_filter_logs(self, name: object) -> list[str]:
         if (await self._changes(name)).kind != "logs":
             raise filter_not_found()
@@ -88,6 +90,7 @@ class FilterMethods:
             raise filter_not_found()
         return changes
 
+    @rpc_method("eth_uninstallFilter")
     async def uninstall(self, name: object) -> bool:
         return await self._gateway.remove_filter(parse_name(name))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Method
+from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.values import data, parse_data, quantity
 from cairn.domain.crypto import keccak256
 from cairn.store.directory import size_on_disk
@@ -16,45 +16,37 @@ MODULES = ("cairn", "debug", "eth", "net", "rpc", "txpool", "web3")
 DEV_MODULES = ("anvil", "evm", "hardhat", "personal")
 
 
-class NamingMethods:
+class NodeMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
         self._measuring: asyncio.Task[int] | None = None
         self._measured_at = 0.0
 
-    def methods(self) -> dict[str, Method]:
-        return {
-            "eth_chainId": self.chain_id,
-            "eth_syncing": self.syncing,
-            "net_version": self.version,
-            "net_listening": self.listening,
-            "net_peerCount": self.peer_count,
-            "web3_clientVersion": self.client_version,
-            "web3_sha3": self.sha3,
-            "eth_coinbase": self.coinbase,
-            "rpc_modules": self.modules,
-            "cairn_dataSize": self.data_size,
-        }
-
+    @rpc_method("eth_chainId")
     async def chain_id(self) -> str:
         return quantity(self._chain.info.chain_id)
 
+    @rpc_method("eth_syncing")
     async def syncing(self) -> bool:
         """Always false: every block that a node shows is final and on its disk."""
         return False
 
+    @rpc_method("net_version")
     async def version(self) -> str:
         return str(self._chain.info.chain_id)
 
+    @rpc_method("net_listening")
     async def listening(self) -> bool:
         return True
 
+    @rpc_method("net_peerCount")
     async def peer_count(self) -> str:
         """The nodes of the network that CometBFT is connected to."""
         if self._chain.info.engine == "embedded":
             return "0x0"
         return quantity((await self._chain.gateway.status()).peers)
 
+    @rpc_method("cairn_dataSize")
     async def data_size(self) -> str:
         """Bytes that the data directory occupies, as of a few seconds ago."""
         path = self._chain.info.store_path
@@ -67,15 +59,19 @@ class NamingMethods:
             self._measuring = asyncio.create_task(asyncio.to_thread(size_on_disk, Path(path)))
         return quantity(await asyncio.shield(self._measuring))
 
+    @rpc_method("web3_clientVersion")
     async def client_version(self) -> str:
         return f"Cairn/v{cairn.__version__}"
 
+    @rpc_method("eth_coinbase")
     async def coinbase(self) -> str:
         """The proposer of the latest block."""
         return data(self._chain.view.get_header(await self._chain.view.reach_head())[1].proposer)
 
+    @rpc_method("rpc_modules")
     async def modules(self) -> dict[str, str]:
         return dict.fromkeys(MODULES + DEV_MODULES if self._chain.info.signs_for else MODULES, "1.0")
 
+    @rpc_method("web3_sha3")
     async def sha3(self, content: object) -> str:
         return data(keccak256(parse_data(content, "data")))

@@ -6,10 +6,12 @@ from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.caller import current_caller
-from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.errors import LIMIT_EXCEEDED, InvalidParams, RpcError, rpc_error_of
+from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
 from cairn.api.rpc.values import (
+    LIMIT_EXCEEDED,
+    InvalidParams,
+    RpcError,
     data,
     parse_account,
     parse_block,
@@ -18,6 +20,7 @@ from cairn.api.rpc.values import (
     parse_list,
     parse_quantity,
     quantity,
+    rpc_error_of,
 )
 from cairn.domain import errors
 from cairn.domain.errors import NodeError, TxRejected
@@ -62,9 +65,7 @@ class SimulationMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Method]:
-        return {"eth_simulateV1": self.simulate}
-
+    @rpc_method("eth_simulateV1")
     async def simulate(self, simulation: object, block: object = None) -> list[Json]:
         asked = parse_fields(simulation, "simulation", ("blockStateCalls", *FLAGS))
         is_strict, traces, full = (parse_flag(asked.get(name), name) for name in FLAGS)

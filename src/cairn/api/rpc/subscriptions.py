@@ -1,21 +1,185 @@
-"""The subscriptions of one socket: `newHeads`, `newPendingTransactions`, and two that never send anything."""
+"""Subscriptions of JSON-RPC sockets: `newHeads`, `newPendingTransactions`, and two that never send anything.
+
+Frames are encoded once for all sockets where possible.
+"""
 
 import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 
+import msgspec
+from websockets.frames import Frame, Opcode
+
+from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.subscriber import Connection
-from cairn.api.rpc.dispatch import Handler, handler_of
-from cairn.api.rpc.errors import LIMIT_EXCEEDED, METHOD_NOT_FOUND, SERVER_ERROR, InvalidParams, RpcError
-from cairn.api.rpc.notifications import ArrivedTxs, HeadTexts, notification
-from cairn.api.rpc.pending_arrivals import ArrivalFeed
-from cairn.api.rpc.values import parse_flag, quantity
+from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.objects import head_object, transaction_object
+from cairn.api.rpc.values import (
+    LIMIT_EXCEEDED,
+    METHOD_NOT_FOUND,
+    SERVER_ERROR,
+    InvalidParams,
+    RpcError,
+    parse_flag,
+    quantity,
+)
+from cairn.api.server.client_shares import Shares
+from cairn.core.gateway import CoreGateway
+from cairn.domain.types import BlockHash, Tx
+from cairn.time_shares import TimeShares
 
+CACHED_HEADS = 128
+UNCOPIED_BYTES = 2**16
+"""From here on, the length of a frame has 64 bits."""
+AT_ONCE = 64
+"""Transactions that a socket gets in one write, before its client's turn may end."""
+MAX_WAITING = 128
+"""Writes that a socket may be behind. What arrives then is left out, as while its buffer is full."""
+MAX_PLACES = 256
+"""Subscriptions on all sockets of a worker, shared by its clients: each gets a frame for every transaction."""
 MAX_SUBSCRIPTIONS = 64
 """Subscriptions on one socket."""
 MAX_PENDING = 4
 """Subscriptions to pending transactions on one socket, so that a few sockets cannot use up a worker's limit."""
 SILENT = frozenset({"logs", "syncing"})
 """There are no logs and no syncing, but libraries may subscribe."""
+
+_encode = msgspec.json.Encoder().encode
+_NO_HASH = b"0x" + b"0" * 64
+
+
+def text_frame(payload: bytes) -> bytes:
+    """Unmasked and not compressed, like every frame that a node sends."""
+    return Frame(Opcode.TEXT, payload).serialize(mask=False)
+
+
+def text_frame_parts(payload: bytes) -> tuple[bytes, ...]:
+    """The same frame, in parts that need no copy of a long payload."""
+    if len(payload) < UNCOPIED_BYTES:
+        return (text_frame(payload),)
+    # The last fragment of a text (0x81), and a length of 64 bits (127).
+    return b"\x81\x7f" + len(payload).to_bytes(8, "big"), payload
+
+
+def notification(subscription: str, result: bytes) -> bytes:
+    return text_frame(
+        b'{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"%b","result":%b}}'
+        % (subscription.encode(), result)
+    )
+
+
+class HeadTexts:
+    """A cache of the latest headers in JSON: many sockets get them at about the same time."""
+
+    def __init__(self, view: ChainView) -> None:
+        self._view = view
+        self._text = lru_cache(CACHED_HEADS)(self._encode)
+
+    def text(self, height: int) -> bytes:
+        # With the hash: after a revert there is another block at the same height.
+        return self._text(height, self._view.block_hash(height))
+
+    def _encode(self, height: int, block_hash: BlockHash) -> bytes:
+        return _encode(head_object(*self._view.get_header(height)))
+
+
+class ArrivedTxs:
+    """Transactions that arrived in the mempool together."""
+
+    def __init__(self, txs: Sequence[Tx], chain_id: int) -> None:
+        self._txs = txs
+        self._chain_id = chain_id
+        self._objects: list[bytes] | None = None
+
+    def full_frames(self, subscription: str) -> bytes:
+        if self._objects is None:
+            self._objects = [_encode(transaction_object(tx, self._chain_id, None)) for tx in self._txs]
+        return b"".join(notification(subscription, text) for text in self._objects)
+
+    def hash_frames(self, subscription: str) -> bytes:
+        # The frames of one subscription differ only in the hash, so a thousand cost one join.
+        before, after = notification(subscription, b'"%b"' % _NO_HASH).split(_NO_HASH)
+        return b"".join(b"%b0x%b%b" % (before, tx.hash.hex().encode(), after) for tx in self._txs)
+
+
+Listener = Callable[[ArrivedTxs], None]
+
+
+@dataclass(slots=True)
+class _Follower:
+    client: str
+    waiting: deque[ArrivedTxs] = field(default_factory=deque)
+    """What it gets in its client's next turns."""
+
+
+class ArrivalFeed:
+    """New pending transactions, for the sockets that subscribed. Without any, the core does not announce them."""
+
+    def __init__(self, gateway: CoreGateway, view: ChainView, turns: TimeShares) -> None:
+        """`turns` are those of the worker: every socket's transactions take turns with all other work."""
+        self._gateway = gateway
+        self._view = view
+        self._turns = turns
+        self._followers: dict[Listener, _Follower] = {}
+        self._places: dict[str, str] = {}
+        """The client of each subscription."""
+        self._shares = Shares(MAX_PLACES)
+        view.on_arrivals(self._arrived)
+
+    def reserve(self, subscription: str, client: str) -> bool:
+        """Reserve a place for a subscription, until it is released. False if there is none for the client."""
+        if not self._shares.take(client):
+            return False
+        self._places[subscription] = client
+        return True
+
+    def release(self, subscription: str) -> None:
+        """Does nothing for one that has no place."""
+        client = self._places.pop(subscription, None)
+        if client is not None:
+            self._shares.give_back(client)
+
+    def join(self, listener: Listener, client: str) -> None:
+        """Does nothing for one that has joined."""
+        if not self._followers:
+            self._gateway.watch_arrivals(True)
+        self._followers.setdefault(listener, _Follower(client))
+
+    def leave(self, listener: Listener) -> None:
+        """Does nothing for one that has not joined."""
+        follower = self._followers.pop(listener, None)
+        if follower is not None:
+            # Its turn may still come: then there is nothing to do.
+            follower.waiting.clear()
+            if not self._followers:
+                self._gateway.watch_arrivals(False)
+
+    def _arrived(self, txs: Sequence[Tx]) -> None:
+        chain_id = self._view.get_info().chain_id
+        for start in range(0, len(txs), AT_ONCE):
+            arrived = ArrivedTxs(txs[start : start + AT_ONCE], chain_id)
+            for listener, follower in self._followers.items():
+                if len(follower.waiting) < MAX_WAITING:
+                    follower.waiting.append(arrived)
+                    if len(follower.waiting) == 1:
+                        self._await_turn(listener, follower)
+
+    def _await_turn(self, listener: Listener, follower: _Follower) -> None:
+        self._turns.call(follower.client, partial(self._tell, listener, follower))
+
+    def _tell(self, listener: Listener, follower: _Follower) -> None:
+        """Write what waits for a socket, as much as its client's turn is long enough for."""
+        try:
+            while follower.waiting:
+                listener(follower.waiting.popleft())
+                if self._turns.is_slice_over:
+                    break
+        finally:
+            if follower.waiting:
+                self._await_turn(listener, follower)
 
 
 class Subscriptions:
@@ -41,9 +205,7 @@ class Subscriptions:
         """Whether each gets whole transactions."""
         self._silent: set[str] = set()
 
-    def methods(self) -> dict[str, Handler]:
-        return {"eth_subscribe": handler_of(self.subscribe), "eth_unsubscribe": handler_of(self.unsubscribe)}
-
+    @rpc_method("eth_subscribe")
     async def subscribe(self, kind: object, full: object = None) -> str:
         if not isinstance(kind, str):
             raise InvalidParams("invalid argument 0: expected the name of a subscription")
@@ -79,6 +241,7 @@ class Subscriptions:
             else:
                 self._silent.add(subscription)
 
+    @rpc_method("eth_unsubscribe")
     async def unsubscribe(self, subscription: object) -> bool:
         if not isinstance(subscription, str):
             raise InvalidParams("invalid argument 0: expected the id of a subscription")

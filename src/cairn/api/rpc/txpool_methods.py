@@ -7,9 +7,8 @@ import msgspec
 
 from cairn.api.mempool_pages import list_pending
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.large_answers import LargeAnswers
-from cairn.api.rpc.long_results import LongResult, long_object
+from cairn.api.rpc.caller import LargeAnswers
+from cairn.api.rpc.dispatch import LongResult, long_object, rpc_method
 from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.values import parse_account, quantity
 from cairn.core.gateway import PendingTx
@@ -32,27 +31,23 @@ class TxpoolMethods:
         self._listings = LargeAnswers(kept_by_batches=False)
         """Apart from those made from the store, which can be read while the core hangs."""
 
-    def methods(self) -> dict[str, Method]:
-        return {
-            "txpool_status": self.status,
-            "txpool_content": self.content,
-            "txpool_contentFrom": self.content_from,
-            "txpool_inspect": self.inspect,
-        }
-
+    @rpc_method("txpool_status")
     async def status(self) -> dict[str, str]:
         status = await self._chain.gateway.status()
         return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
 
+    @rpc_method("txpool_content")
     async def content(self) -> LongResult:
         shown = await self._list(None, self._object)
         return long_object((name, by_sender(each)) for name, each in shown.items())
 
+    @rpc_method("txpool_contentFrom")
     async def content_from(self, account: object) -> LongResult:
         sender = parse_account(account, "address")
         shown = await self._list(sender, self._object)
         return long_object((name, by_nonce(each.get(sender, {}))) for name, each in shown.items())
 
+    @rpc_method("txpool_inspect")
     async def inspect(self) -> LongResult:
         # As in geth, which shows the cap as the price of type 2.
         def show(tx: Tx) -> bytes:

@@ -9,8 +9,8 @@ import pytest
 
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.errors import INVALID_PARAMS, METHOD_NOT_FOUND
 from cairn.api.rpc.methods import make_methods
+from cairn.api.rpc.values import INVALID_PARAMS, METHOD_NOT_FOUND
 from cairn.core.gateway import MiningMode
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address

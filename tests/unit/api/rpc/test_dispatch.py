@@ -10,7 +10,7 @@ import pytest
 from cairn.api.rpc import dispatch
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import AT_ONCE, MAX_BATCH, Dispatcher, Handler, Params, handler_of
-from cairn.api.rpc.errors import InvalidParams, RpcError
+from cairn.api.rpc.values import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
 from tests.support.callers import UNLIMITED
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cairn.api import rpc
-from cairn.api.rpc.errors import rpc_error_of
+from cairn.api.rpc.values import rpc_error_of
 from cairn.domain import errors
 from cairn.domain.errors import ANSWERED, ApiError, NodeError, SenderLimit, TxRejected
 from tests.support.pages import ROOT

@@ -5,9 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
-from cairn.api.rpc.caller import Batch, Caller, current_batch, current_caller
-from cairn.api.rpc.errors import RpcError
-from cairn.api.rpc.large_answers import LARGE_AT_ONCE, MOST_OF_A_CLIENT, LargeAnswers
+from cairn.api.rpc.caller import (
+    LARGE_AT_ONCE,
+    MOST_OF_A_CLIENT,
+    CallBatch,
+    Caller,
+    LargeAnswers,
+    current_batch,
+    current_caller,
+)
+from cairn.api.rpc.values import RpcError
 from cairn.time_shares import never
 from tests.support.callers import UNLIMITED
 from tests.support.virtual_time import run_virtual
@@ -92,7 +99,7 @@ def test_one_that_is_cancelled_takes_no_place_along(waited_s: float) -> None:
 def test_a_batch_keeps_its_place_until_it_ends_and_makes_one_after_the_other() -> None:
     async def run() -> None:
         makers = Makers()
-        batch = Batch(most_bytes=10, waits_for_block=False)
+        batch = CallBatch(most_bytes=10, waits_for_block=False)
         current_batch.set(batch)
         await asyncio.gather(*(makers.begin("192.0.2.1") for _ in range(3)))
         assert makers.most == 1
@@ -112,7 +119,7 @@ def test_a_batch_keeps_its_place_until_it_ends_and_makes_one_after_the_other() -
 def test_a_batch_that_is_too_large_gets_no_further_large_answer() -> None:
     async def run() -> None:
         makers = Makers()
-        batch = Batch(most_bytes=10, waits_for_block=False)
+        batch = CallBatch(most_bytes=10, waits_for_block=False)
         current_batch.set(batch)
         await makers.make("192.0.2.1")
         batch.size_bytes = 11
@@ -125,7 +132,7 @@ def test_a_batch_that_is_too_large_gets_no_further_large_answer() -> None:
 def test_a_batch_that_waits_for_a_block_gets_no_large_answer() -> None:
     async def run() -> None:
         makers = Makers()
-        current_batch.set(Batch(most_bytes=10, waits_for_block=True))
+        current_batch.set(CallBatch(most_bytes=10, waits_for_block=True))
         with pytest.raises(RpcError, match="waits for a block"):
             await makers.make("192.0.2.1")
         assert makers.most == 0

@@ -9,9 +9,9 @@ import pytest
 
 from cairn import time_shares
 from cairn.api.rpc import txpool_methods
-from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.long_results import (
+from cairn.api.rpc.dispatch import (
     COPIED_AT_ONCE,
+    Dispatcher,
     LongResult,
     joined,
     long_array,
@@ -19,7 +19,7 @@ from cairn.api.rpc.long_results import (
     long_object,
     with_long_array,
 )
-from cairn.api.rpc.notifications import UNCOPIED_BYTES, text_frame, text_frame_parts
+from cairn.api.rpc.subscriptions import UNCOPIED_BYTES, text_frame, text_frame_parts
 from cairn.api.rpc.txpool_methods import by_sender
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address

@@ -10,11 +10,9 @@ import pytest
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.rpc import pending_arrivals as arrivals
-from cairn.api.rpc.errors import RpcError
-from cairn.api.rpc.notifications import HeadTexts
-from cairn.api.rpc.pending_arrivals import ArrivalFeed
-from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, Subscriptions
+from cairn.api.rpc import subscriptions as rpc_subscriptions
+from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, ArrivalFeed, HeadTexts, Subscriptions
+from cairn.api.rpc.values import RpcError
 from cairn.config import Settings
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, BlockHeader, Tx
 from cairn.time_shares import SLICE_S
@@ -205,8 +203,8 @@ def test_many_sockets_of_one_client_are_told_in_turns_with_others_work(monkeypat
 
 
 def test_what_a_socket_is_too_far_behind_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "AT_ONCE", 1)
-    monkeypatch.setattr(arrivals, "MAX_WAITING", 3)
+    monkeypatch.setattr(rpc_subscriptions, "AT_ONCE", 1)
+    monkeypatch.setattr(rpc_subscriptions, "MAX_WAITING", 3)
 
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
@@ -288,7 +286,7 @@ def test_other_names_and_too_many_are_refused() -> None:
 
 
 def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "MAX_PLACES", 4)
+    monkeypatch.setattr(rpc_subscriptions, "MAX_PLACES", 4)
 
     async def refused(by: Subscriptions) -> None:
         with pytest.raises(RpcError, match="limit exceeded: too many"):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cairn.api.rpc.errors import InvalidParams
 from cairn.api.rpc.values import (
     LATEST,
     BlockName,
+    InvalidParams,
     parse_account,
     parse_block,
     parse_block_number,

@@ -1,28 +1,60 @@
-"""WS /rpc: the same methods as POST /rpc, and subscriptions."""
+"""POST /rpc, and WS /rpc: the same methods, and subscriptions."""
 
 from itertools import count
 
 import structlog
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import check_client
+from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.lookups import json_response
+from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rpc.caller import Caller
-from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.notifications import HeadTexts, text_frame_parts
-from cairn.api.rpc.pending_arrivals import ArrivalFeed
-from cairn.api.rpc.subscriptions import Subscriptions
+from cairn.api.rpc.dispatch import Dispatcher, handlers_of
+from cairn.api.rpc.subscriptions import ArrivalFeed, HeadTexts, Subscriptions, text_frame_parts
 from cairn.api.server.access import OriginList, RateLimiter
+from cairn.api.server.request_framing import absence_in
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.domain.errors import NodeError
+from cairn.domain.json_fields import described
 from cairn.time_shares import in_slices
 
 log = structlog.get_logger("cairn.rpc")
+
+
+class RpcEndpoint:
+    def __init__(self, dispatcher: Dispatcher, limiter: RateLimiter, settings: Settings) -> None:
+        self._dispatcher = dispatcher
+        self._limiter = limiter
+        self._settings = settings
+
+    @Operation(
+        "POST /rpc",
+        "json-rpc",
+        Answer(
+            "The answer, or the answers of a batch in any order. A failed call has `error`.", described("RpcAnswers")
+        ),
+        Answer("No answer: all calls were notifications.", status=204),
+        body=described("RpcMessage"),
+    )
+    async def call_rpc(self, request: Request) -> Response:
+        """Call Ethereum's JSON-RPC, for wallets and libraries.
+
+        One call, or a batch of them. The path also accepts WebSockets. docs/json-rpc.md lists the methods.
+        """
+        body = await read_json_body(request, self._settings.max_body_bytes)
+        address = request.client.host if request.client else ""
+        caller = Caller(address, self._limiter, absence_in(request.receive), already_counted=1)
+        answer = await self._dispatcher.answer(body, caller)
+        return Response(status_code=204) if answer is None else json_response(answer)
 
 
 class RpcSocketEndpoint:
@@ -65,7 +97,7 @@ class RpcSocketEndpoint:
     async def _listen(
         self, connection: EventsProtocol, subscriptions: Subscriptions, caller: Caller, receive: Receive
     ) -> None:
-        dispatcher = self._calls.having(subscriptions.methods())
+        dispatcher = self._calls.having(handlers_of(subscriptions))
         # However many messages there are, others have their turn.
         async for _ in in_slices(count()):
             # A client that does not read gets no more answers until it does.
