@@ -1,8 +1,8 @@
 """What a program can check of the texts that people read: `make check` runs it. Prints FILE:LINE and what is wrong.
 
 Pages: relative links and their anchors, headings in sentence case, words twice in a row, and words that have a plainer
-one, also in the example programs, which pages show. Texts in the source: phrases that readers stumbled over.
-Codespell looks at the spelling.
+one, also in the example programs, which pages show. Decisions: a status with its date, and the sections. Texts
+in the source: phrases that readers stumbled over. Codespell looks at the spelling.
 """
 
 import re
@@ -27,6 +27,12 @@ REFERENCE = "<!-- reference: "
 GAP = r"""[\s"'#]+"""
 """Between two words, also where a text goes on in the next line of a string or comment."""
 TWICE = re.compile(r"\b([a-z]+)\s+\1\b", re.IGNORECASE)
+
+DATE, DECISION = r"\d{4}-\d\d-\d\d", r"\[\d{3}\]\(\d{3}-[^)]*\)"
+STATUS = re.compile(
+    rf"Status: accepted {DATE}(, withdrawn {DATE}|, superseded {DATE} by {DECISION}|, supersedes {DECISION})?"
+)
+SECTIONS = ["Context", "Decision", "Consequences"]
 
 
 class Finding(NamedTuple):
@@ -129,6 +135,18 @@ def check_page(page: Path) -> Iterator[Finding]:
         yield from phrases(page, prose, table)
 
 
+def check_decision(page: Path) -> Iterator[Finding]:
+    text = page.read_text()
+    status = text.split("\n")[2]
+    if not STATUS.fullmatch(status):
+        yield Finding(page, 3, "a status and its date, please: 'Status: accepted 2026-11-15', as in docs/adr/README.md")
+    sections = [heading for heading in HEADING.findall(text)[1:] if heading != "Alternatives"]
+    if sections != SECTIONS:
+        yield Finding(page, 1, f"sections are {', '.join(SECTIONS)} (and Alternatives), not {', '.join(sections)}")
+    if page.name not in page.with_name("README.md").read_text():
+        yield Finding(page, 1, "missing in docs/adr/README.md")
+
+
 def check_source(path: Path) -> Iterator[Finding]:
     """Help texts, messages, docstrings and comments alike."""
     yield from phrases(path, path.read_text(), "riddles")
@@ -159,6 +177,7 @@ def examples() -> list[Path]:
 def check_all() -> list[Finding]:
     checks: Iterable[Iterator[Finding]] = (
         *map(check_page, pages()),
+        *map(check_decision, (ROOT / "docs" / "adr").glob("0*.md")),
         *map(check_source, sources()),
         *map(check_example, examples()),
     )

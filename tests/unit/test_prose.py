@@ -58,6 +58,34 @@ def test_an_example_is_read_like_a_page(tmp_path: Path) -> None:
     assert prose.ROOT / "examples" / "pay.py" in prose.examples()
 
 
+SECTIONS = "\n\n## Context\n\n## Decision\n\n## Alternatives\n\n## Consequences\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ("# 1\n\nStatus: accepted 2026-11-15" + SECTIONS, []),
+        ("# 1\n\nStatus: accepted 2026-11-15, superseded 2026-11-17 by [002](002-b.md)" + SECTIONS, []),
+        ("# 1\n\nStatus: superseded" + SECTIONS, ["a status and its date, please"]),
+        ("# 1\n\nStatus: accepted 2026-11-15\n\n## Context\n", ["sections are Context, Decision, Consequences"]),
+    ],
+)
+def test_a_decision_has_a_status_a_date_and_three_sections(tmp_path: Path, page: str, found: list[str]) -> None:
+    (tmp_path / "README.md").write_text("[001 A](001-a.md)")
+    (tmp_path / "001-a.md").write_text(page)
+    texts = [finding.text for finding in prose.check_decision(tmp_path / "001-a.md")]
+    assert len(texts) == len(found)
+    assert all(text.startswith(start) for text, start in zip(texts, found, strict=True))
+
+
+def test_a_decision_that_the_index_does_not_name_is_found(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / "001-a.md").write_text("# 1\n\nStatus: accepted 2026-11-15" + SECTIONS)
+    assert [finding.text for finding in prose.check_decision(tmp_path / "001-a.md")] == [
+        "missing in docs/adr/README.md"
+    ]
+
+
 def test_the_readme_of_the_client_is_a_page() -> None:
     assert prose.ROOT / "packaging" / "client" / "README.md" in prose.pages()
 
