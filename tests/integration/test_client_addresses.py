@@ -13,9 +13,9 @@ from cairn.api.rpc import subscriptions
 from cairn.core import filters
 from cairn.core.gateway import FilterKind
 from tests.support.event_client import ask, connect_patiently
-from tests.support.event_server import EventServer, hex_of, run_events, tx_hash_of
-from tests.support.rest_node import RestNode, run_on_node
-from tests.support.rest_server import RestServer, run_server
+from tests.support.event_server import event_server, hex_of, tx_hash_of
+from tests.support.rest_node import rest_node
+from tests.support.rest_server import rest_server
 
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
 PLACES = 4
@@ -33,10 +33,9 @@ async def call(client: ClientConnection, method: str, *params: object) -> Any:
     return await ask(client, jsonrpc="2.0", id=1, method=method, params=params)
 
 
-def test_the_filters_of_one_client_leave_some_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_filters_of_one_client_leave_some_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "MAX_FILTERS", PLACES)
-
-    async def scenario(node: RestNode) -> None:
+    async with rest_node(tmp_path) as node:
         taken = []
         for address in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2"):
             transport = httpx.ASGITransport(node.app, client=(address, 5))
@@ -45,30 +44,25 @@ def test_the_filters_of_one_client_leave_some_to_others(tmp_path: Path, monkeypa
             taken.append("result" in answer.json())
         assert taken == [True, True, False, True]
 
-    run_on_node(tmp_path, scenario)
 
-
-def test_the_filters_of_a_socket_are_those_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_filters_of_a_socket_are_those_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     clients = []
 
     async def create_filter(kind: FilterKind, client: str) -> str:
         clients.append(client)
         return "0x1"
 
-    async def scenario(server: RestServer) -> None:
+    async with rest_server() as server:
         monkeypatch.setattr(server.core, "create_filter", create_filter)
         for address in (HERE, ELSEWHERE):
             async with connect_from(address, server.port, "/rpc") as client:
                 assert (await call(client, "eth_newBlockFilter"))["result"] == "0x1"
         assert clients == [HERE, ELSEWHERE]
 
-    run_server(scenario)
 
-
-def test_the_pending_transactions_of_one_client_leave_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_pending_transactions_of_one_client_leave_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_PLACES", PLACES)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server() as server:
         async with (
             connect_from(HERE, server.port, "/rpc") as first,
             connect_from(HERE, server.port, "/rpc") as second,
@@ -80,13 +74,10 @@ def test_the_pending_transactions_of_one_client_leave_some_to_others(monkeypatch
             ]
         assert ["result" in answer for answer in answers] == [True, True, False, True]
 
-    run_server(scenario)
 
-
-def test_what_one_client_follows_leaves_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_one_client_follows_leaves_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followed_txs, "MAX_FOLLOWED", PLACES)
-
-    async def scenario(server: EventServer) -> None:
+    async with event_server() as server:
         port: int = server.listener.getsockname()[1]
         async with (
             connect_from(HERE, port, "/events") as first,
@@ -99,5 +90,3 @@ def test_what_one_client_follows_leaves_some_to_others(monkeypatch: pytest.Monke
             ]
         assert [answer["event"] for answer in answers] == ["subscribed", "subscribed", "error", "subscribed"]
         assert answers[2]["code"] == "FOLLOW_LIMIT"
-
-    run_events(scenario)

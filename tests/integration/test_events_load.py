@@ -4,12 +4,13 @@ import asyncio
 import random
 from contextlib import AsyncExitStack
 
+import pytest
 from websockets.asyncio.client import ClientConnection
 
 from cairn.config import Settings
 from cairn.domain.types import TxHash
 from tests.support.event_client import connect_idle, connect_to, read_to_the_end, receive, receive_many, say, wait_for
-from tests.support.event_server import EventServer, block_hash_of, hex_of, run_events_virtually, tx_hash_of
+from tests.support.event_server import EventServer, block_hash_of, hex_of, tx_hash_of, virtual_event_server
 
 SOCKETS = 200
 BLOCKS = 12
@@ -46,25 +47,6 @@ async def read_story(client: ClientConnection, expected: list[Message]) -> None:
     assert await receive_many(client, len(expected)) == expected
 
 
-async def scenario(server: EventServer) -> None:
-    choose = random.Random(7)
-    idle_followed = choose.sample(TXS, IDLE_FOLLOWED)
-    async with AsyncExitStack() as stack:
-        idle = await stack.enter_async_context(connect_idle(server, "?newBlock"))
-        await follow(idle, idle_followed)
-        async with asyncio.TaskGroup() as readers:
-            for _ in range(SOCKETS - 1):
-                client = await stack.enter_async_context(connect_to(server, "?newBlock", compression=None))
-                followed = choose.sample(TXS, FOLLOWED)
-                await follow(client, followed)
-                readers.create_task(read_story(client, story(set(followed))))
-            for height in range(BLOCKS):
-                server.commit(TXS[height * BLOCK_TXS : (height + 1) * BLOCK_TXS])
-                await asyncio.sleep(1)
-        await wait_for(lambda: any(connection.close_sent for connection in server.connections))
-        await check_idle(server, idle, story(set(idle_followed)))
-
-
 async def check_idle(server: EventServer, idle: ClientConnection, expected: list[Message]) -> None:
     """It reads again: the beginning of its story, then 1013; and the rest after it has come back."""
     told, code = await read_to_the_end(idle)
@@ -93,6 +75,22 @@ async def read_answered(client: ClientConnection, events: int) -> list[Message]:
     return messages
 
 
-def test_everyone_gets_every_event_in_order_and_the_idle_one_resumes() -> None:
-    # In virtual time: whoever is idle is closed after ten seconds, and a busy machine must not make idle who reads.
-    run_events_virtually(scenario, settings=Settings(ws_buffer_bytes=8_192))
+# In virtual time: whoever is idle is closed after ten seconds, and a busy machine must not make idle who reads.
+@pytest.mark.virtual_time
+async def test_everyone_gets_every_event_in_order_and_the_idle_one_resumes() -> None:
+    choose = random.Random(7)
+    idle_followed = choose.sample(TXS, IDLE_FOLLOWED)
+    async with virtual_event_server(settings=Settings(ws_buffer_bytes=8_192)) as server, AsyncExitStack() as stack:
+        idle = await stack.enter_async_context(connect_idle(server, "?newBlock"))
+        await follow(idle, idle_followed)
+        async with asyncio.TaskGroup() as readers:
+            for _ in range(SOCKETS - 1):
+                client = await stack.enter_async_context(connect_to(server, "?newBlock", compression=None))
+                followed = choose.sample(TXS, FOLLOWED)
+                await follow(client, followed)
+                readers.create_task(read_story(client, story(set(followed))))
+            for height in range(BLOCKS):
+                server.commit(TXS[height * BLOCK_TXS : (height + 1) * BLOCK_TXS])
+                await asyncio.sleep(1)
+        await wait_for(lambda: any(connection.close_sent for connection in server.connections))
+        await check_idle(server, idle, story(set(idle_followed)))

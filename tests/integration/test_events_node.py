@@ -3,13 +3,12 @@
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import uvloop
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus
 
@@ -64,77 +63,66 @@ async def serve_node(directory: Path) -> AsyncIterator[Node]:
             view.close()
 
 
-def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with serve_node(directory) as node:
-            await scenario(node)
-
-    uvloop.run(main())
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with serve_node(tmp_path) as served:
+        yield served
 
 
 def hash_of(tx: Tx) -> str:
     return "0x" + tx.hash.hex()
 
 
-def test_refused_until_the_store_is_open_then_served(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
-        with pytest.raises(InvalidStatus) as refused:
-            await connect_patiently(node.url())
-        response = refused.value.response
-        assert response.status_code == 503
-        assert response.headers["x-chain-id"] == str(CHAIN_ID)
-        assert response.headers["content-type"] == "application/problem+json"
-        node.open_view()
-        async with connect_patiently(node.url("?newBlock&fromHeight=0")) as client:
-            assert client.response is not None
-            assert client.response.headers["x-chain-id"] == str(CHAIN_ID)
-            assert (await receive(client))["fromHeight"] == 0
-            genesis = await receive(client)
-            assert genesis["hash"] == "0x" + node.view.block_hash(0).hex()
-            await node.core.submit(signed(0))
-            node.mine()
-            assert (await receive(client))["blockHeight"] == 1
-
-    run(tmp_path, scenario)
+async def test_refused_until_the_store_is_open_then_served(node: Node) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        await connect_patiently(node.url())
+    response = refused.value.response
+    assert response.status_code == 503
+    assert response.headers["x-chain-id"] == str(CHAIN_ID)
+    assert response.headers["content-type"] == "application/problem+json"
+    node.open_view()
+    async with connect_patiently(node.url("?newBlock&fromHeight=0")) as client:
+        assert client.response is not None
+        assert client.response.headers["x-chain-id"] == str(CHAIN_ID)
+        assert (await receive(client))["fromHeight"] == 0
+        genesis = await receive(client)
+        assert genesis["hash"] == "0x" + node.view.block_hash(0).hex()
+        await node.core.submit(signed(0))
+        node.mine()
+        assert (await receive(client))["blockHeight"] == 1
 
 
-def test_dropped_while_followed_and_long_before(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
-        node.open_view()
-        first, second = signed(0), signed(0, gas_price=2 * GWEI)
-        await node.core.submit(first)
-        dropped = {"event": "txDropped", "txHash": hash_of(first), "reason": "replaced"}
-        async with connect_patiently(node.url(f"?txConfirmed={hash_of(first)}")) as client:
+async def test_dropped_while_followed_and_long_before(node: Node) -> None:
+    node.open_view()
+    first, second = signed(0), signed(0, gas_price=2 * GWEI)
+    await node.core.submit(first)
+    dropped = {"event": "txDropped", "txHash": hash_of(first), "reason": "replaced"}
+    async with connect_patiently(node.url(f"?txConfirmed={hash_of(first)}")) as client:
+        assert (await receive(client))["event"] == "subscribed"
+        await node.core.submit(second)
+        assert await receive(client) == dropped
+        answer = await ask(client, action="subscribe", event="txConfirmed", txHash=hash_of(first))
+        assert answer["event"] == "subscribed"
+        assert await receive(client) == dropped
+        answer = await ask(client, action="subscribe", event="txConfirmed", txHash=hash_of(second))
+        node.mine()
+        assert await receive(client) == {"event": "txConfirmed", "txHash": hash_of(second), "blockHeight": 1}
+
+
+async def test_whenever_it_is_followed_the_confirmation_comes_once(node: Node) -> None:
+    node.open_view()
+    txs = [signed(nonce) for nonce in range(40)]
+    choose = random.Random(3)
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        clients = [await stack.enter_async_context(connect_patiently(node.url("?newBlock"))) for _ in range(8)]
+        for client in clients:
             assert (await receive(client))["event"] == "subscribed"
-            await node.core.submit(second)
-            assert await receive(client) == dropped
-            answer = await ask(client, action="subscribe", event="txConfirmed", txHash=hash_of(first))
-            assert answer["event"] == "subscribed"
-            assert await receive(client) == dropped
-            answer = await ask(client, action="subscribe", event="txConfirmed", txHash=hash_of(second))
+        for index, client in enumerate(clients):
+            group.create_task(follow_at_random(client, txs[index::8], random.Random(index)))
+        for tx in txs:
+            await node.core.submit(tx)
+            await asyncio.sleep(choose.random() * 0.01)
             node.mine()
-            assert await receive(client) == {"event": "txConfirmed", "txHash": hash_of(second), "blockHeight": 1}
-
-    run(tmp_path, scenario)
-
-
-def test_whenever_it_is_followed_the_confirmation_comes_once(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
-        node.open_view()
-        txs = [signed(nonce) for nonce in range(40)]
-        choose = random.Random(3)
-        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-            clients = [await stack.enter_async_context(connect_patiently(node.url("?newBlock"))) for _ in range(8)]
-            for client in clients:
-                assert (await receive(client))["event"] == "subscribed"
-            for index, client in enumerate(clients):
-                group.create_task(follow_at_random(client, txs[index::8], random.Random(index)))
-            for tx in txs:
-                await node.core.submit(tx)
-                await asyncio.sleep(choose.random() * 0.01)
-                node.mine()
-
-    run(tmp_path, scenario)
 
 
 async def follow_at_random(client: ClientConnection, txs: list[Tx], choose: random.Random) -> None:
@@ -159,10 +147,9 @@ async def follow_at_random(client: ClientConnection, txs: list[Tx], choose: rand
     assert answers == len(txs)
 
 
-def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
+async def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
     seen: list[int] = []
-
-    async def before(node: Node) -> None:
+    async with serve_node(tmp_path) as node:
         node.open_view()
         async with connect_patiently(node.url("?newBlock&fromHeight=0")) as client:
             for nonce in range(5):
@@ -173,8 +160,7 @@ def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
             rest, code = await read_to_the_end(client)
             seen.extend(message["blockHeight"] for message in rest)
             assert code == 1001
-
-    async def after(node: Node) -> None:
+    async with serve_node(tmp_path) as node:
         node.open_view()
         async with connect_patiently(node.url(f"?newBlock&fromHeight={seen[-1] + 1}")) as client:
             await node.core.submit(signed(5))
@@ -182,7 +168,4 @@ def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
             assert (await receive(client))["event"] == "subscribed"
             while seen[-1] < 6:
                 seen.append((await receive(client))["blockHeight"])
-
-    run(tmp_path, before)
-    run(tmp_path, after)
     assert seen == list(range(7))

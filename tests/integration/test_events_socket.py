@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import jsonschema
@@ -27,11 +28,18 @@ from tests.support.event_client import (
     upgrade_head,
     wait_for,
 )
-from tests.support.event_server import EventServer, MemoryChain, block_hash_of, hex_of, tx_hash_of
-from tests.support.event_server import run_events as run
+from tests.support.event_server import EventServer, MemoryChain, block_hash_of, event_server, hex_of, tx_hash_of
+
+pytestmark = pytest.mark.uvloop
 
 TX = hex_of(tx_hash_of(1))
 DESCRIBED: dict[str, Any] = asyncapi_document()["components"]["messages"]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[EventServer]:
+    async with event_server() as served:
+        yield served
 
 
 def new_block(height: int) -> dict[str, object]:
@@ -46,55 +54,46 @@ def assert_described(message: dict[str, Any]) -> None:
     jsonschema.validate(message, DESCRIBED[message["event"]]["payload"])
 
 
-def test_a_conversation() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            answer = await ask(client, action="subscribe", event="newBlock", fromHeight=1, id="a")
-            assert answer == {"event": "subscribed", "subscription": "newBlock", "fromHeight": 1, "id": "a"}
-            assert await receive_many(client, 2) == [new_block(1), new_block(2)]
-            answer = await ask(client, action="subscribe", event="txConfirmed", txHash=TX, id=1)
-            assert answer == {"event": "subscribed", "subscription": "txConfirmed", "txHash": TX, "id": 1}
-            server.commit([tx_hash_of(0), tx_hash_of(1)])
-            assert await receive_many(client, 2) == [new_block(3), confirmed(1, 3)]
-            answer = await ask(client, action="unsubscribe", event="newBlock")
-            assert answer == {"event": "unsubscribed", "subscription": "newBlock"}
-            answer = await ask(client, action="unsubscribe", event="txConfirmed", txHash=TX.upper().replace("X", "x"))
-            assert answer == {"event": "unsubscribed", "subscription": "txConfirmed", "txHash": TX}
-            server.commit()
-            # Confirmed already: told at once.
-            await say(client, action="subscribe", event="txConfirmed", txHash=TX)
-            assert [message["event"] for message in await receive_many(client, 2)] == ["subscribed", "txConfirmed"]
-
-    run(scenario, MemoryChain(3))
+async def test_a_conversation() -> None:
+    async with event_server(MemoryChain(3)) as server, connect_to(server) as client:
+        answer = await ask(client, action="subscribe", event="newBlock", fromHeight=1, id="a")
+        assert answer == {"event": "subscribed", "subscription": "newBlock", "fromHeight": 1, "id": "a"}
+        assert await receive_many(client, 2) == [new_block(1), new_block(2)]
+        answer = await ask(client, action="subscribe", event="txConfirmed", txHash=TX, id=1)
+        assert answer == {"event": "subscribed", "subscription": "txConfirmed", "txHash": TX, "id": 1}
+        server.commit([tx_hash_of(0), tx_hash_of(1)])
+        assert await receive_many(client, 2) == [new_block(3), confirmed(1, 3)]
+        answer = await ask(client, action="unsubscribe", event="newBlock")
+        assert answer == {"event": "unsubscribed", "subscription": "newBlock"}
+        answer = await ask(client, action="unsubscribe", event="txConfirmed", txHash=TX.upper().replace("X", "x"))
+        assert answer == {"event": "unsubscribed", "subscription": "txConfirmed", "txHash": TX}
+        server.commit()
+        # Confirmed already: told at once.
+        await say(client, action="subscribe", event="txConfirmed", txHash=TX)
+        assert [message["event"] for message in await receive_many(client, 2)] == ["subscribed", "txConfirmed"]
 
 
-def test_subscriptions_on_the_url_are_answered_and_told_in_order() -> None:
-    async def scenario(server: EventServer) -> None:
-        server.chain.append([tx_hash_of(1)])
-        server.chain.append([tx_hash_of(2)])
-        query = f"?txConfirmed={TX}&newBlock&fromHeight=1&txConfirmed={hex_of(tx_hash_of(2))}"
-        async with connect_to(server, query) as client:
-            messages = await receive_many(client, 7)
-            for message in messages:
-                assert_described(message)
-            assert [message["event"] for message in messages[:3]] == ["subscribed"] * 3
-            assert messages[3:] == [new_block(1), confirmed(1, 1), new_block(2), confirmed(2, 2)]
-
-    run(scenario)
-
-
-def test_dropped_before_or_after() -> None:
-    async def scenario(server: EventServer) -> None:
-        server.core.standings[tx_hash_of(1)] = DroppedTx("nonce used")
-        async with connect_to(server, f"?txConfirmed={TX}&txConfirmed={hex_of(tx_hash_of(2))}") as client:
-            await receive_many(client, 2)
-            assert await receive(client) == {"event": "txDropped", "txHash": TX, "reason": "nonce used"}
-            server.hub.on_dropped(tx_hash_of(2), "evicted")
-            message = await receive(client)
+async def test_subscriptions_on_the_url_are_answered_and_told_in_order(server: EventServer) -> None:
+    server.chain.append([tx_hash_of(1)])
+    server.chain.append([tx_hash_of(2)])
+    query = f"?txConfirmed={TX}&newBlock&fromHeight=1&txConfirmed={hex_of(tx_hash_of(2))}"
+    async with connect_to(server, query) as client:
+        messages = await receive_many(client, 7)
+        for message in messages:
             assert_described(message)
-            assert message["reason"] == "evicted"
+        assert [message["event"] for message in messages[:3]] == ["subscribed"] * 3
+        assert messages[3:] == [new_block(1), confirmed(1, 1), new_block(2), confirmed(2, 2)]
 
-    run(scenario)
+
+async def test_dropped_before_or_after(server: EventServer) -> None:
+    server.core.standings[tx_hash_of(1)] = DroppedTx("nonce used")
+    async with connect_to(server, f"?txConfirmed={TX}&txConfirmed={hex_of(tx_hash_of(2))}") as client:
+        await receive_many(client, 2)
+        assert await receive(client) == {"event": "txDropped", "txHash": TX, "reason": "nonce used"}
+        server.hub.on_dropped(tx_hash_of(2), "evicted")
+        message = await receive(client)
+        assert_described(message)
+        assert message["reason"] == "evicted"
 
 
 ERRORS: list[tuple[str | bytes, str, int]] = [
@@ -106,69 +105,54 @@ ERRORS: list[tuple[str | bytes, str, int]] = [
 ]
 
 
-def test_an_error_leaves_the_socket_open() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            for message, code, status in ERRORS:
-                await client.send(message)
-                error = await receive(client)
-                assert_described(error)
-                assert (error["event"], error["code"], error["status"]) == ("error", code, status), message
-            assert (await ask(client, action="subscribe", event="newBlock"))["event"] == "subscribed"
-
-    run(scenario)
-
-
-def test_a_subscription_from_a_block_that_is_not_kept_is_refused_as_described() -> None:
-    async def scenario(server: EventServer) -> None:
-        server.chain.base = server.commit()
-        async with connect_to(server) as client:
-            error = await ask(client, action="subscribe", event="newBlock", fromHeight=0)
+async def test_an_error_leaves_the_socket_open(server: EventServer) -> None:
+    async with connect_to(server) as client:
+        for message, code, status in ERRORS:
+            await client.send(message)
+            error = await receive(client)
             assert_described(error)
-            assert (error["event"], error["code"], error["status"]) == ("error", "BLOCK_NOT_KEPT", 404)
-
-    run(scenario)
-
-
-def test_the_id_comes_back_with_an_error_too() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            assert (await ask(client, action="shout", id=2**70))["id"] == 2**70
-            assert "id" not in await ask(client, action="shout", id=None)
-
-    run(scenario)
+            assert (error["event"], error["code"], error["status"]) == ("error", code, status), message
+        assert (await ask(client, action="subscribe", event="newBlock"))["event"] == "subscribed"
 
 
-def test_a_thousand_followed_in_a_burst_and_not_one_more() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            for number in range(1_001):
-                await say(client, action="subscribe", event="txConfirmed", txHash=hex_of(tx_hash_of(number)), id=number)
-            answers = await receive_many(client, 1_001)
-            assert [answer["id"] for answer in answers] == list(range(1_001))
-            assert {answer["event"] for answer in answers[:-1]} == {"subscribed"}
-            assert_described(answers[-1])
-            assert (answers[-1]["code"], answers[-1]["status"]) == ("FOLLOW_LIMIT", 429)
-            server.commit([tx_hash_of(number) for number in range(1_001)])
-            assert await receive_many(client, 1_000) == [confirmed(number, 1) for number in range(1_000)]
-            # Those have ended: there is room again.
-            answer = await ask(client, action="subscribe", event="txConfirmed", txHash=hex_of(tx_hash_of(1_001)))
-            assert answer["event"] == "subscribed"
-
-    run(scenario)
+async def test_a_subscription_from_a_block_that_is_not_kept_is_refused_as_described(server: EventServer) -> None:
+    server.chain.base = server.commit()
+    async with connect_to(server) as client:
+        error = await ask(client, action="subscribe", event="newBlock", fromHeight=0)
+        assert_described(error)
+        assert (error["event"], error["code"], error["status"]) == ("error", "BLOCK_NOT_KEPT", 404)
 
 
-def test_a_store_that_is_away_is_said_so() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            server.chain.broken = StoreUnavailable("the disk is full")
-            error = await ask(client, action="subscribe", event="txConfirmed", txHash=TX)
-            assert_described(error)
-            assert error["code"] == "STORE_UNAVAILABLE"
-            server.chain.broken = None
-            assert (await ask(client, action="subscribe", event="txConfirmed", txHash=TX))["event"] == "subscribed"
+async def test_the_id_comes_back_with_an_error_too(server: EventServer) -> None:
+    async with connect_to(server) as client:
+        assert (await ask(client, action="shout", id=2**70))["id"] == 2**70
+        assert "id" not in await ask(client, action="shout", id=None)
 
-    run(scenario)
+
+async def test_a_thousand_followed_in_a_burst_and_not_one_more(server: EventServer) -> None:
+    async with connect_to(server) as client:
+        for number in range(1_001):
+            await say(client, action="subscribe", event="txConfirmed", txHash=hex_of(tx_hash_of(number)), id=number)
+        answers = await receive_many(client, 1_001)
+        assert [answer["id"] for answer in answers] == list(range(1_001))
+        assert {answer["event"] for answer in answers[:-1]} == {"subscribed"}
+        assert_described(answers[-1])
+        assert (answers[-1]["code"], answers[-1]["status"]) == ("FOLLOW_LIMIT", 429)
+        server.commit([tx_hash_of(number) for number in range(1_001)])
+        assert await receive_many(client, 1_000) == [confirmed(number, 1) for number in range(1_000)]
+        # Those have ended: there is room again.
+        answer = await ask(client, action="subscribe", event="txConfirmed", txHash=hex_of(tx_hash_of(1_001)))
+        assert answer["event"] == "subscribed"
+
+
+async def test_a_store_that_is_away_is_said_so(server: EventServer) -> None:
+    async with connect_to(server) as client:
+        server.chain.broken = StoreUnavailable("the disk is full")
+        error = await ask(client, action="subscribe", event="txConfirmed", txHash=TX)
+        assert_described(error)
+        assert error["code"] == "STORE_UNAVAILABLE"
+        server.chain.broken = None
+        assert (await ask(client, action="subscribe", event="txConfirmed", txHash=TX))["event"] == "subscribed"
 
 
 class Failing(MemoryChain):
@@ -178,28 +162,26 @@ class Failing(MemoryChain):
         raise ZeroDivisionError
 
 
-def test_a_failure_of_ours_ends_that_socket_with_1011() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server, "?newBlock") as other, connect_to(server) as client:
+async def test_a_failure_of_ours_ends_that_socket_with_1011() -> None:
+    with capture_logs() as logged:
+        async with (
+            event_server(Failing()) as server,
+            connect_to(server, "?newBlock") as other,
+            connect_to(server) as client,
+        ):
             await say(client, action="subscribe", event="txConfirmed", txHash=TX)
             assert await read_to_the_end(client) == ([], 1011)
             server.commit()
             assert [message["event"] for message in await receive_many(other, 2)] == ["subscribed", "newBlock"]
-
-    with capture_logs() as logged:
-        run(scenario, Failing())
     assert [entry["event"] for entry in logged] == ["an event socket failed"]
 
 
-def test_damage_ends_the_socket_and_is_reported() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            server.chain.broken = Corrupt("a byte is not what it was")
-            await say(client, action="subscribe", event="txConfirmed", txHash=TX)
-            assert await read_to_the_end(client) == ([], 1011)
-            assert server.chain.failures == [server.chain.broken]
-
-    run(scenario)
+async def test_damage_ends_the_socket_and_is_reported(server: EventServer) -> None:
+    async with connect_to(server) as client:
+        server.chain.broken = Corrupt("a byte is not what it was")
+        await say(client, action="subscribe", event="txConfirmed", txHash=TX)
+        assert await read_to_the_end(client) == ([], 1011)
+        assert server.chain.failures == [server.chain.broken]
 
 
 # Before the upgrade.
@@ -233,15 +215,13 @@ REFUSALS = [
 ]
 
 
-def test_refused_as_a_problem(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(server: EventServer) -> None:
+async def test_refused_as_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+    async with event_server(settings=Settings(ws_max_followed=3)) as server:
         for head, status, code in REFUSALS:
             got, headers, problem = await refusal(server, head)
             assert (got, problem["code"]) == (status, code), head
             # What the server puts on every answer.
             assert headers["x-chain-id"] == "1337", head
-
-    run(scenario, settings=Settings(ws_max_followed=3))
     assert noteworthy(caplog) == []
 
 
@@ -256,20 +236,18 @@ class Unreadable(MemoryChain):
         raise ZeroDivisionError
 
 
-def test_a_failure_of_ours_before_the_upgrade_is_a_problem_too() -> None:
-    async def scenario(server: EventServer) -> None:
-        status, headers, problem = await refusal(server, upgrade_head())
-        assert (status, problem["code"]) == (500, "INTERNAL")
-        assert headers["x-chain-id"] == "1337"
-        assert "ZeroDivisionError" not in str(problem)
-
+async def test_a_failure_of_ours_before_the_upgrade_is_a_problem_too() -> None:
     with capture_logs() as logged:
-        run(scenario, Unreadable())
+        async with event_server(Unreadable()) as server:
+            status, headers, problem = await refusal(server, upgrade_head())
+            assert (status, problem["code"]) == (500, "INTERNAL")
+            assert headers["x-chain-id"] == "1337"
+            assert "ZeroDivisionError" not in str(problem)
     assert [(entry["event"], entry["log_level"]) for entry in logged] == [("a WebSocket failed", "error")]
 
 
-def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(server: EventServer) -> None:
+async def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCaptureFixture) -> None:
+    async with event_server(MemoryChain(0)) as server:
         status, headers, problem = await refusal(server, upgrade_head())
         assert (status, problem["code"]) == (503, "STARTING")
         assert int(headers["retry-after"]) > 0
@@ -283,28 +261,23 @@ def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCaptureFixtur
         with pytest.raises(InvalidStatus) as refused:
             await connect_to(server)
         assert json.loads(refused.value.response.body or b"")["code"] == "SHUTTING_DOWN"
-
-    run(scenario, MemoryChain(0))
     assert noteworthy(caplog) == []
 
 
 @pytest.mark.parametrize("origin", ["http://{authority}", "https://page.example"])
-def test_pages_that_may_connect(origin: str) -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server, origin=Origin(origin.format(authority=server.authority))) as client:
-            assert (await ask(client, action="subscribe", event="newBlock"))["event"] == "subscribed"
+async def test_pages_that_may_connect(origin: str) -> None:
+    async with (
+        event_server(settings=Settings(cors_origins=("https://page.example",))) as server,
+        connect_to(server, origin=Origin(origin.format(authority=server.authority))) as client,
+    ):
+        assert (await ask(client, action="subscribe", event="newBlock"))["event"] == "subscribed"
 
-    run(scenario, settings=Settings(cors_origins=("https://page.example",)))
 
-
-def test_what_is_written_is_never_compressed() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_raw(server) as client:
-            status, headers, _ = await client.upgrade(Sec_WebSocket_Extensions="permessage-deflate")
-            assert status == 101
-            assert "sec-websocket-extensions" not in headers
-
-    run(scenario)
+async def test_what_is_written_is_never_compressed(server: EventServer) -> None:
+    async with connect_raw(server) as client:
+        status, headers, _ = await client.upgrade(Sec_WebSocket_Extensions="permessage-deflate")
+        assert status == 101
+        assert "sec-websocket-extensions" not in headers
 
 
 # Clients that break the rules, and clients that vanish.
@@ -320,55 +293,43 @@ BROKEN_RULES: list[tuple[list[tuple[bytes, Opcode, bool, bool]], int]] = [
 ]
 
 
-def test_broken_rules_end_the_socket_with_their_code() -> None:
-    async def scenario(server: EventServer) -> None:
-        for frames, code in BROKEN_RULES:
-            async with connect_raw(server) as client:
-                await client.upgrade()
-                for frame in frames:
-                    client.send_frame(*frame)
-                # The client is still sending, and yet the close frame must reach it.
-                assert await client.read_close_code() == code
-                assert await client.reader.read() == b""
-
-    run(scenario)
+async def test_broken_rules_end_the_socket_with_their_code(server: EventServer) -> None:
+    for frames, code in BROKEN_RULES:
+        async with connect_raw(server) as client:
+            await client.upgrade()
+            for frame in frames:
+                client.send_frame(*frame)
+            # The client is still sending, and yet the close frame must reach it.
+            assert await client.read_close_code() == code
+            assert await client.reader.read() == b""
 
 
-def test_a_message_in_fragments_is_one_message() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server) as client:
-            await client.send(['{"action":"subscribe",', '"event":"newBlock"', "}"])
-            assert (await receive(client))["event"] == "subscribed"
-
-    run(scenario)
+async def test_a_message_in_fragments_is_one_message(server: EventServer) -> None:
+    async with connect_to(server) as client:
+        await client.send(['{"action":"subscribe",', '"event":"newBlock"', "}"])
+        assert (await receive(client))["event"] == "subscribed"
 
 
-def test_clients_that_vanish_are_forgotten_and_harm_nobody() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server, "?newBlock") as client:
-            assert (await receive(client))["event"] == "subscribed"
-            for number in range(20):
-                async with connect_raw(server) as gone:
-                    await gone.upgrade(f"/events?newBlock&fromHeight=0&txConfirmed={TX}")
-                    if number % 2:
-                        gone.writer.write_eof()
-                # Aborted here, while the node writes.
-                server.commit()
-            assert [message["blockHeight"] for message in await receive_many(client, 20)] == list(range(1, 21))
-        await wait_for(lambda: not server.hub.is_followed(tx_hash_of(1)))
-
-    run(scenario)
+async def test_clients_that_vanish_are_forgotten_and_harm_nobody(server: EventServer) -> None:
+    async with connect_to(server, "?newBlock") as client:
+        assert (await receive(client))["event"] == "subscribed"
+        for number in range(20):
+            async with connect_raw(server) as gone:
+                await gone.upgrade(f"/events?newBlock&fromHeight=0&txConfirmed={TX}")
+                if number % 2:
+                    gone.writer.write_eof()
+            # Aborted here, while the node writes.
+            server.commit()
+        assert [message["blockHeight"] for message in await receive_many(client, 20)] == list(range(1, 21))
+    await wait_for(lambda: not server.hub.is_followed(tx_hash_of(1)))
 
 
-def test_stopping_the_server_says_1001() -> None:
-    async def scenario(server: EventServer) -> None:
-        async with connect_to(server, "?newBlock") as client, connect_raw(server) as half:
+async def test_stopping_the_server_says_1001(server: EventServer) -> None:
+    async with connect_to(server, "?newBlock") as client, connect_raw(server) as half:
+        await receive(client)
+        half.writer.write(b"GET /events HTTP/1.1\r\n")
+        server.server.stop()
+        with pytest.raises(ConnectionClosed) as closed:
             await receive(client)
-            half.writer.write(b"GET /events HTTP/1.1\r\n")
-            server.server.stop()
-            with pytest.raises(ConnectionClosed) as closed:
-                await receive(client)
-            assert closed.value.rcvd is not None
-            assert closed.value.rcvd.code == 1001
-
-    run(scenario)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1001

@@ -108,13 +108,6 @@ def validator(cometbft_tools: Path) -> Iterator[Validator]:
             made.comet.end()
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await scenario()
-
-    asyncio.run(main())
-
-
 async def confirmed(core: Core, nonces: int, sender: int = 0) -> None:
     await until(lambda: core._chain.account(ACCOUNTS[sender]).nonce == nonces, f"{nonces} transactions to be confirmed")
 
@@ -140,224 +133,173 @@ async def check_against_cometbft(validator: Validator, core: Core) -> None:
             assert changed is not None
 
 
-def test_what_is_submitted_is_confirmed_in_blocks_of_cometbft(validator: Validator) -> None:
-    async def scenario() -> None:
-        async with validator.running() as core:
-            # A gap first: it waits with us, and CometBFT never hears of it until it is closed.
-            for nonce in (5, 4, 3, 2, 1, 0):
-                await core.submit(signed(nonce))
-            await confirmed(core, 6)
-            for nonce in range(6):
-                assert isinstance(await core.find_tx(signed(nonce).hash), ConfirmedTx)
-            status = await core.status()
-            assert (status.pending, status.queued) == (0, 0)
-            await says(core, "ok")
-            assert core.info().engine == "cometbft"
-            assert validator.announced == list(range(1, core.head + 1))
-            await check_against_cometbft(validator, core)
-
-    run(scenario)
+async def test_what_is_submitted_is_confirmed_in_blocks_of_cometbft(validator: Validator) -> None:
+    async with validator.running() as core:
+        # A gap first: it waits with us, and CometBFT never hears of it until it is closed.
+        for nonce in (5, 4, 3, 2, 1, 0):
+            await core.submit(signed(nonce))
+        await confirmed(core, 6)
+        for nonce in range(6):
+            assert isinstance(await core.find_tx(signed(nonce).hash), ConfirmedTx)
+        status = await core.status()
+        assert (status.pending, status.queued) == (0, 0)
+        await says(core, "ok")
+        assert core.info().engine == "cometbft"
+        assert validator.announced == list(range(1, core.head + 1))
+        await check_against_cometbft(validator, core)
 
 
-def test_accepted_before_cometbft_ever_ran_is_confirmed_when_it_does(validator: Validator) -> None:
-    async def accept() -> None:
-        async with validator.core() as core:
-            for nonce in range(3):
-                await core.submit(signed(nonce))
-            await says(core, "cometbft is not answering")
-
-    async def look() -> None:
-        async with validator.running() as core:
-            await confirmed(core, 3)
-
-    run(accept)
-    run(look)
+async def test_accepted_before_cometbft_ever_ran_is_confirmed_when_it_does(validator: Validator) -> None:
+    async with validator.core() as core:
+        for nonce in range(3):
+            await core.submit(signed(nonce))
+        await says(core, "cometbft is not answering")
+    async with validator.running() as core:
+        await confirmed(core, 3)
 
 
-def test_every_type_passes_the_journal_bundles_and_blocks_of_cometbft(validator: Validator) -> None:
+async def test_every_type_passes_the_journal_bundles_and_blocks_of_cometbft(validator: Validator) -> None:
     txs = signed_of_each_type()
-
-    async def accept() -> None:
-        async with validator.core() as core:
-            for tx in txs:
-                await core.submit(tx)
-
-    async def look() -> None:
-        async with validator.running() as core:
-            await confirmed(core, len(txs))
-            for tx in txs:
-                assert isinstance(await core.find_tx(tx.hash), ConfirmedTx)
-            mined = [record for height in range(1, core.head + 1) for record in core._chain.records(height)]
-            assert list(map(decode_record, mined)) == txs
-            paid = len(txs) + 21_000 * sum(MIXED_PRICES)
-            assert core._chain.account(ACCOUNTS[0]).balance == validator.genesis.alloc[ACCOUNTS[0]] - paid
-            await check_against_cometbft(validator, core)
-            assert audit(core._chain) == 0
-
-    run(accept)
-    run(look)
+    async with validator.core() as core:
+        for tx in txs:
+            await core.submit(tx)
+    async with validator.running() as core:
+        await confirmed(core, len(txs))
+        for tx in txs:
+            assert isinstance(await core.find_tx(tx.hash), ConfirmedTx)
+        mined = [record for height in range(1, core.head + 1) for record in core._chain.records(height)]
+        assert list(map(decode_record, mined)) == txs
+        paid = len(txs) + 21_000 * sum(MIXED_PRICES)
+        assert core._chain.account(ACCOUNTS[0]).balance == validator.genesis.alloc[ACCOUNTS[0]] - paid
+        await check_against_cometbft(validator, core)
+        assert audit(core._chain) == 0
 
 
-def test_a_killed_cometbft_gets_everything_again(validator: Validator) -> None:
-    async def scenario() -> None:
-        async with validator.running() as core:
-            await core.submit(signed(0))
-            await confirmed(core, 1)
-            await asyncio.to_thread(validator.comet.end)
-            for nonce in range(1, 20):
-                await core.submit(signed(nonce))
-            await says(core, "cometbft is not answering")
-            validator.comet.start()
-            await confirmed(core, 20)
-            await says(core, "ok")
-            assert validator.announced == list(range(1, core.head + 1))
-            await check_against_cometbft(validator, core)
-
-    run(scenario)
+async def test_a_killed_cometbft_gets_everything_again(validator: Validator) -> None:
+    async with validator.running() as core:
+        await core.submit(signed(0))
+        await confirmed(core, 1)
+        await asyncio.to_thread(validator.comet.end)
+        for nonce in range(1, 20):
+            await core.submit(signed(nonce))
+        await says(core, "cometbft is not answering")
+        validator.comet.start()
+        await confirmed(core, 20)
+        await says(core, "ok")
+        assert validator.announced == list(range(1, core.head + 1))
+        await check_against_cometbft(validator, core)
 
 
-def test_what_other_nodes_sent_is_confirmed_or_refused_by_the_same_rules(validator: Validator) -> None:
-    async def scenario() -> None:
-        async with validator.running() as core:
-            await until(lambda: core.head >= 1, "the first block")
+async def test_what_other_nodes_sent_is_confirmed_or_refused_by_the_same_rules(validator: Validator) -> None:
+    async with validator.running() as core:
+        await until(lambda: core.head >= 1, "the first block")
 
-            async def send(tx: Tx) -> tuple[int, str]:
-                answer = await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(tx))
-                return answer["code"], answer["codespace"]
+        async def send(tx: Tx) -> tuple[int, str]:
+            answer = await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(tx))
+            return answer["code"], answer["codespace"]
 
-            assert await send(signed(0)) == (0, "")
-            await confirmed(core, 1)
-            assert isinstance(await core.find_tx(signed(0).hash), ConfirmedTx)
-            assert await send(signed(9)) == (8, "cairn")
-            assert await core.find_tx(signed(9).hash) is None
-
-    run(scenario)
+        assert await send(signed(0)) == (0, "")
+        await confirmed(core, 1)
+        assert isinstance(await core.find_tx(signed(0).hash), ConfirmedTx)
+        assert await send(signed(9)) == (8, "cairn")
+        assert await core.find_tx(signed(9).hash) is None
 
 
-def test_only_what_was_submitted_here_survives_a_restart(validator: Validator) -> None:
+async def test_only_what_was_submitted_here_survives_a_restart(validator: Validator) -> None:
     """A transaction that another node sent is listed; submitted here as well, this node answers for it."""
-
-    async def hear_and_accept() -> None:
-        async with validator.core() as core:
-            assert isinstance(core.engine, NetworkEngine)
-            for sender in (0, 1):
-                request = CheckTxRequest(encode_tx(signed(0, sender=sender), CHAIN_ID), recheck=False)
-                answer = core.engine._application.check_tx(request)
-                assert isinstance(answer, Awaitable)
-                assert (await answer).code == 0
-            assert not (await core.submit(signed(0))).confirmed
-            assert (await core.status()).pending == 2
-
-    async def look() -> None:
-        async with validator.core() as core:
-            assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
-            assert await core.find_tx(signed(0, sender=1).hash) is None
-
-    run(hear_and_accept)
-    run(look)
+    async with validator.core() as core:
+        assert isinstance(core.engine, NetworkEngine)
+        for sender in (0, 1):
+            request = CheckTxRequest(encode_tx(signed(0, sender=sender), CHAIN_ID), recheck=False)
+            answer = core.engine._application.check_tx(request)
+            assert isinstance(answer, Awaitable)
+            assert (await answer).code == 0
+        assert not (await core.submit(signed(0))).confirmed
+        assert (await core.status()).pending == 2
+    async with validator.core() as core:
+        assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+        assert await core.find_tx(signed(0, sender=1).hash) is None
 
 
-def test_a_validator_update_that_is_submitted_here_passes_while_strangers_flood(validator: Validator) -> None:
+async def test_a_validator_update_that_is_submitted_here_passes_while_strangers_flood(validator: Validator) -> None:
     validator.genesis = GENESIS
     submitted, sent_by_another = (update(0, SECOND, *signers) for signers in ((0, 1), (1, 2)))
+    async with validator.core() as core:
+        assert isinstance(core.engine, NetworkEngine)
+        application = core.engine._application
 
-    async def scenario() -> None:
-        async with validator.core() as core:
-            assert isinstance(core.engine, NetworkEngine)
-            application = core.engine._application
+        async def check(raw: bytes) -> int:
+            answer = application.check_tx(CheckTxRequest(raw, recheck=False))
+            return (await answer if isinstance(answer, Awaitable) else answer).code
 
-            async def check(raw: bytes) -> int:
-                answer = application.check_tx(CheckTxRequest(raw, recheck=False))
-                return (await answer if isinstance(answer, Awaitable) else answer).code
-
-            # CometBFT does not run: only what the core does before it asks matters.
-            with pytest.raises(EngineUnavailable):
-                await core.submit_update(decode_update(submitted))
-            application._checks._refusals.add(10**9)
-            assert await check(sent_by_another) == MempoolFull.abci_code
-            assert await check(submitted) == 0
-
-    run(scenario)
+        # CometBFT does not run: only what the core does before it asks matters.
+        with pytest.raises(EngineUnavailable):
+            await core.submit_update(decode_update(submitted))
+        application._checks._refusals.add(10**9)
+        assert await check(sent_by_another) == MempoolFull.abci_code
+        assert await check(submitted) == 0
 
 
-def test_the_longest_update_that_there_can_be_is_read_by_every_node(validator: Validator) -> None:
+async def test_the_longest_update_that_there_can_be_is_read_by_every_node(validator: Validator) -> None:
     """Else its own proposals would carry what every other node refuses."""
     keys = [number.to_bytes(32, "big") for number in range(1, MAX_ADMINS + 1)]
     admins = Admins(MAX_ADMINS, tuple(address_of_key(key) for key in keys))
     validator.genesis = genesis = msgspec.structs.replace(GENESIS, admins=admins)
     unsigned = update_admins(first_governance(genesis.validators, admins), Admins(1, admins.addresses))
     longest = sign_update(unsigned, keys, chain_identity(genesis))
-
-    async def scenario() -> None:
-        async with validator.core() as core:
-            assert isinstance(core.engine, NetworkEngine)
-            # CometBFT does not run: only what the core does before it asks matters.
-            with pytest.raises(EngineUnavailable):
-                await core.submit_update(longest)
-            assert core.engine._senders.find(encode_update(longest)) == longest
-
-    run(scenario)
+    async with validator.core() as core:
+        assert isinstance(core.engine, NetworkEngine)
+        # CometBFT does not run: only what the core does before it asks matters.
+        with pytest.raises(EngineUnavailable):
+            await core.submit_update(longest)
+        assert core.engine._senders.find(encode_update(longest)) == longest
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before the write", "after the write"])
-def test_a_disk_that_fails_in_a_commit_changes_no_hash(validator: Validator, written: bool) -> None:
+async def test_a_disk_that_fails_in_a_commit_changes_no_hash(validator: Validator, written: bool) -> None:
     """CometBFT replays the block when it is not in our store, and does not when it is."""
+    async with validator.core() as core:
+        commit = core._chain.commit
 
-    async def fail() -> None:
-        async with validator.core() as core:
-            commit = core._chain.commit
+        def failing(outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
+            if written or not outcome.block.txs:
+                commit(outcome, absent)
+            if outcome.block.txs:
+                raise StoreUnavailable("no space left")
 
-            def failing(outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
-                if written or not outcome.block.txs:
-                    commit(outcome, absent)
-                if outcome.block.txs:
-                    raise StoreUnavailable("no space left")
-
-            core._chain.commit = failing  # type: ignore[method-assign]
-            validator.comet.start()
-            await core.submit(signed(0))
-            await asyncio.wait([core.failed], timeout=PATIENCE_S)
-            assert isinstance(core.failed.exception(), StoreUnavailable)
-        await asyncio.to_thread(validator.comet.end)
-
-    async def recover() -> None:
-        before = len(validator.announced)
-        async with validator.running() as core:
-            opened_at = core.head
-            await core.submit(signed(1))
-            await confirmed(core, 2)
-            assert validator.announced[before:] == list(range(opened_at + 1, core.head + 1))
-            await check_against_cometbft(validator, core)
-
-    run(fail)
-    run(recover)
+        core._chain.commit = failing  # type: ignore[method-assign]
+        validator.comet.start()
+        await core.submit(signed(0))
+        await asyncio.wait([core.failed], timeout=PATIENCE_S)
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+    await asyncio.to_thread(validator.comet.end)
+    before = len(validator.announced)
+    async with validator.running() as core:
+        opened_at = core.head
+        await core.submit(signed(1))
+        await confirmed(core, 2)
+        assert validator.announced[before:] == list(range(opened_at + 1, core.head + 1))
+        await check_against_cometbft(validator, core)
 
 
-def test_a_cometbft_of_another_chain_is_refused(validator: Validator) -> None:
+async def test_a_cometbft_of_another_chain_is_refused(validator: Validator) -> None:
     validator.genesis = msgspec.structs.replace(validator.genesis, gas_price=7)
+    async with validator.core() as core:
+        validator.comet.start()
+        await asyncio.wait([core.failed], timeout=PATIENCE_S)
+        failure = core.failed.exception()
+        assert isinstance(failure, WrongGenesis)
+        assert "app_state in CometBFT's genesis is of genesis 0x" in failure.detail
 
-    async def scenario() -> None:
-        async with validator.core() as core:
+
+async def test_a_cometbft_that_lost_its_blocks_is_told_apart_from_one_that_is_away(validator: Validator) -> None:
+    async with validator.running() as core:
+        await core.submit(signed(0))
+        await confirmed(core, 1)
+        await asyncio.to_thread(validator.comet.end)
+        for store in ("blockstore.db", "state.db", "cs.wal"):
+            shutil.rmtree(validator.home / "data" / store)
+        for _ in range(3):
             validator.comet.start()
-            await asyncio.wait([core.failed], timeout=PATIENCE_S)
-            failure = core.failed.exception()
-            assert isinstance(failure, WrongGenesis)
-            assert "app_state in CometBFT's genesis is of genesis 0x" in failure.detail
-
-    run(scenario)
-
-
-def test_a_cometbft_that_lost_its_blocks_is_told_apart_from_one_that_is_away(validator: Validator) -> None:
-    async def scenario() -> None:
-        async with validator.running() as core:
-            await core.submit(signed(0))
-            await confirmed(core, 1)
-            await asyncio.to_thread(validator.comet.end)
-            for store in ("blockstore.db", "state.db", "cs.wal"):
-                shutil.rmtree(validator.home / "data" / store)
-            for _ in range(3):
-                validator.comet.start()
-                await until(lambda: not validator.comet.running, "CometBFT to give up")
-            await says(core, ".*it ends at its handshake with the chain at height.*")
-
-    run(scenario)
+            await until(lambda: not validator.comet.running, "CometBFT to give up")
+        await says(core, ".*it ends at its handshake with the chain at height.*")

@@ -1,13 +1,12 @@
 """`?amounts=string`: the same answers, with every amount as a string of digits."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from cairn.api.amount_forms import FIELDS
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node, without
+from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, without
 
 SENDER = "0x" + ACCOUNTS[0].hex()
 LARGE = 9_000 * 10**18 + 1
@@ -33,41 +32,32 @@ async def fill(node: RestNode) -> tuple[str, str]:
     return confirmed.json()["txHash"], hash_of(pending)
 
 
-def test_every_answer_has_a_form_with_strings(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        confirmed, pending = await fill(node)
-        amounts = 0
-        for path in (
-            f"/tx/{confirmed}", f"/tx/{pending}", f"/tx/{confirmed}/proof", "/mempool", f"/account/{SENDER}",
-            f"/account/{SENDER}/txs", "/chain", "/block/latest", "/blocks", "/block/1",
-        ):  # fmt: skip
-            numbers, strings = await node.get(path), await node.get(f"{path}?amounts=string")
-            assert_described(strings)
-            assert json.loads(strings.text) == with_strings(json.loads(numbers.text)), path
-            assert (await node.get(f"{path}?amounts=number")).content == numbers.content
-            amounts += strings.content != numbers.content
-        assert amounts == 10
-        shown = await node.read(f"/tx/{confirmed}?amounts=string")
-        assert (shown["value"], shown["maxFeePerGas"], shown["type"]) == (str(LARGE), str(3 * GWEI), 2)
-        assert (await node.read("/block/latest?amounts=string"))["baseFeePerGas"] == str(GWEI)
-
-    run_on_node(tmp_path, check)
+async def test_every_answer_has_a_form_with_strings(node: RestNode) -> None:
+    confirmed, pending = await fill(node)
+    amounts = 0
+    for path in (
+        f"/tx/{confirmed}", f"/tx/{pending}", f"/tx/{confirmed}/proof", "/mempool", f"/account/{SENDER}",
+        f"/account/{SENDER}/txs", "/chain", "/block/latest", "/blocks", "/block/1",
+    ):  # fmt: skip
+        numbers, strings = await node.get(path), await node.get(f"{path}?amounts=string")
+        assert_described(strings)
+        assert json.loads(strings.text) == with_strings(json.loads(numbers.text)), path
+        assert (await node.get(f"{path}?amounts=number")).content == numbers.content
+        amounts += strings.content != numbers.content
+    assert amounts == 10
+    shown = await node.read(f"/tx/{confirmed}?amounts=string")
+    assert (shown["value"], shown["maxFeePerGas"], shown["type"]) == (str(LARGE), str(3 * GWEI), 2)
+    assert (await node.read("/block/latest?amounts=string"))["baseFeePerGas"] == str(GWEI)
 
 
-def test_the_next_page_is_in_the_same_form(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        await fill(node)
-        assert (await node.post(body_of(signed(2)))).status_code == 200
-        first = await node.get("/mempool?limit=1&amounts=string")
-        second = await node.get(first.links["next"]["url"])
-        assert [type(item["value"]) for item in (*first.json(), *second.json())] == [str, str]
-
-    run_on_node(tmp_path, check)
+async def test_the_next_page_is_in_the_same_form(node: RestNode) -> None:
+    await fill(node)
+    assert (await node.post(body_of(signed(2)))).status_code == 200
+    first = await node.get("/mempool?limit=1&amounts=string")
+    second = await node.get(first.links["next"]["url"])
+    assert [type(item["value"]) for item in (*first.json(), *second.json())] == [str, str]
 
 
-def test_another_form_is_refused_before_anything_is_waited_for(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        for path in (f"/tx/0x{'ab' * 32}?wait=60&", "/mempool?", "/block/latest?", f"/account/{SENDER}?"):
-            assert_problem(await node.get(f"{path}amounts=hex"), 400, "INVALID_QUERY")
-
-    run_on_node(tmp_path, check)
+async def test_another_form_is_refused_before_anything_is_waited_for(node: RestNode) -> None:
+    for path in (f"/tx/0x{'ab' * 32}?wait=60&", "/mempool?", "/block/latest?", f"/account/{SENDER}?"):
+        assert_problem(await node.get(f"{path}amounts=hex"), 400, "INVALID_QUERY")

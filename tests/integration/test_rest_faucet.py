@@ -1,6 +1,5 @@
 """POST /faucet on a node in one process."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.domain.genesis import COIN
-from tests.support.rest_node import RestNode, assert_problem, run_on_node
+from tests.support.rest_node import RestNode, assert_problem
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 STRANGER = "0x" + "5a" * 20
@@ -22,28 +21,22 @@ async def ask(node: RestNode, body: object, path: str = "/faucet") -> httpx.Resp
     return await node.post(body, path)
 
 
-def test_whoever_asks_gets_coins(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        answer = await ask(node, {"address": STRANGER})
-        assert answer.status_code == 200
-        assert answer.json().keys() == {"status", "txHash"}
-        assert answer.json()["status"] == "pending"
-        node.mine()
-        tx = await node.read(f"/tx/{answer.json()['txHash']}")
-        assert (tx["status"], tx["to"], tx["value"]) == ("confirmed", STRANGER, 100 * COIN)
-        assert (await node.read(f"/account/{STRANGER}"))["balance"] == 100 * COIN
-
-    run_on_node(tmp_path, scenario)
+async def test_whoever_asks_gets_coins(node: RestNode) -> None:
+    answer = await ask(node, {"address": STRANGER})
+    assert answer.status_code == 200
+    assert answer.json().keys() == {"status", "txHash"}
+    assert answer.json()["status"] == "pending"
+    node.mine()
+    tx = await node.read(f"/tx/{answer.json()['txHash']}")
+    assert (tx["status"], tx["to"], tx["value"]) == ("confirmed", STRANGER, 100 * COIN)
+    assert (await node.read(f"/account/{STRANGER}"))["balance"] == 100 * COIN
 
 
 @pytest.mark.parametrize("amount", [COIN, str(COIN), float(2**52)])
-def test_as_much_as_is_asked_for(tmp_path: Path, amount: Any) -> None:
-    async def scenario(node: RestNode) -> None:
-        assert (await ask(node, {"address": STRANGER, "amount": amount})).status_code == 200
-        (pending,) = await node.read("/mempool")
-        assert pending["value"] == int(amount)
-
-    run_on_node(tmp_path, scenario)
+async def test_as_much_as_is_asked_for(node: RestNode, amount: Any) -> None:
+    assert (await ask(node, {"address": STRANGER, "amount": amount})).status_code == 200
+    (pending,) = await node.read("/mempool")
+    assert pending["value"] == int(amount)
 
 
 @pytest.mark.parametrize(
@@ -62,38 +55,28 @@ def test_as_much_as_is_asked_for(tmp_path: Path, amount: Any) -> None:
         ({"address": STRANGER, "amount": None}, "amount"),
     ],
 )
-def test_a_field_that_is_wrong_is_named(tmp_path: Path, body: object, field: str) -> None:
-    async def scenario(node: RestNode) -> None:
-        assert assert_problem(await ask(node, body), 400, "INVALID_FIELD")["field"] == field
-
-    run_on_node(tmp_path, scenario)
+async def test_a_field_that_is_wrong_is_named(node: RestNode, body: object, field: str) -> None:
+    assert assert_problem(await ask(node, body), 400, "INVALID_FIELD")["field"] == field
 
 
-def test_what_is_no_request_is_refused(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        assert_problem(await ask(node, []), 400, "INVALID_FIELD")
-        json = {"content-type": "application/json"}
-        for content in (b"{", b"\xff"):
-            answer = await node.http.post("/faucet", content=content, headers=json)
-            assert_problem(answer, 400, "MALFORMED_JSON")
-        twice = b'{"address":"' + STRANGER.encode() + b'","address":"' + STRANGER.encode() + b'"}'
-        assert_problem(await node.http.post("/faucet", content=twice, headers=json), 400, "INVALID_FIELD")
-        assert_problem(await node.http.post("/faucet", content=b"{}"), 415, "UNSUPPORTED_MEDIA_TYPE")
-        assert_problem(await node.http.post("/faucet", content=b" " * 5_000, headers=json), 413, "BODY_TOO_LARGE")
-        assert_problem(await ask(node, {"address": STRANGER}, "/faucet?amount=1"), 400, "INVALID_QUERY")
-        assert_problem(await node.get("/faucet"), 405, "METHOD_NOT_ALLOWED")
-
-    run_on_node(tmp_path, scenario)
+async def test_what_is_no_request_is_refused(node: RestNode) -> None:
+    assert_problem(await ask(node, []), 400, "INVALID_FIELD")
+    json = {"content-type": "application/json"}
+    for content in (b"{", b"\xff"):
+        answer = await node.http.post("/faucet", content=content, headers=json)
+        assert_problem(answer, 400, "MALFORMED_JSON")
+    twice = b'{"address":"' + STRANGER.encode() + b'","address":"' + STRANGER.encode() + b'"}'
+    assert_problem(await node.http.post("/faucet", content=twice, headers=json), 400, "INVALID_FIELD")
+    assert_problem(await node.http.post("/faucet", content=b"{}"), 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_problem(await node.http.post("/faucet", content=b" " * 5_000, headers=json), 413, "BODY_TOO_LARGE")
+    assert_problem(await ask(node, {"address": STRANGER}, "/faucet?amount=1"), 400, "INVALID_QUERY")
+    assert_problem(await node.get("/faucet"), 405, "METHOD_NOT_ALLOWED")
 
 
-def test_no_other_chain_has_one() -> None:
+async def test_no_other_chain_has_one() -> None:
     view = ChainView(Path("unused"), chain_id=1337)
     view.info = INFO
     view.on_phase("ready", "")
     app = make_app(ScriptedGateway(), view, EventHub(view, Settings()), Settings())
-
-    async def main() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return await client.post("/faucet", json={"address": STRANGER})
-
-    assert_problem(asyncio.run(main()), 404, "NOT_A_DEV_CHAIN")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        assert_problem(await client.post("/faucet", json={"address": STRANGER}), 404, "NOT_A_DEV_CHAIN")

@@ -67,26 +67,23 @@ async def read_all(http: httpx.AsyncClient) -> dict[str, Any]:
     return {path: answer.json() for path, answer in answers.items()}
 
 
-def test_what_is_there_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with whole_node(tmp_path) as (http, client, view):
-            for nonce in (0, 1, 9):
-                assert (await http.post("/tx", json=body_of(signed(nonce)))).status_code == 200
-                if nonce == 0:
-                    await client.mine()
-            before = await read_all(http)
-            level = before["/chain"]["mempool"]
-            assert (level["pending"], level["queued"]) == (1, 1)
-            monkeypatch.setattr(directory, "LEAST_FREE_BYTES", 1 << 62)
-            assert (await http.get("/ready")).status_code == 503
-            await reached(view, "unavailable")
-            assert_problem(await http.post("/tx", json=body_of(signed(2))), 503, "STORE_UNAVAILABLE")
-            assert await read_all(http) == before
-            pending = await http.get(f"/tx/{hash_of(signed(1))}")
-            assert pending.json()["status"] == "pending"
-            assert_problem(await http.get(f"/tx/{hash_of(signed(5))}"), 503, "STORE_UNAVAILABLE")
-            monkeypatch.undo()
-            await reached(view, "ready")
-            assert await read_all(http) == before
-
-    asyncio.run(main())
+async def test_what_is_there_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with whole_node(tmp_path) as (http, client, view):
+        for nonce in (0, 1, 9):
+            assert (await http.post("/tx", json=body_of(signed(nonce)))).status_code == 200
+            if nonce == 0:
+                await client.mine()
+        before = await read_all(http)
+        level = before["/chain"]["mempool"]
+        assert (level["pending"], level["queued"]) == (1, 1)
+        monkeypatch.setattr(directory, "LEAST_FREE_BYTES", 1 << 62)
+        assert (await http.get("/ready")).status_code == 503
+        await reached(view, "unavailable")
+        assert_problem(await http.post("/tx", json=body_of(signed(2))), 503, "STORE_UNAVAILABLE")
+        assert await read_all(http) == before
+        pending = await http.get(f"/tx/{hash_of(signed(1))}")
+        assert pending.json()["status"] == "pending"
+        assert_problem(await http.get(f"/tx/{hash_of(signed(5))}"), 503, "STORE_UNAVAILABLE")
+        monkeypatch.undo()
+        await reached(view, "ready")
+        assert await read_all(http) == before

@@ -13,7 +13,7 @@ import pytest
 from cairn.domain.merkle import grow_tree
 from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node
+from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, rest_node
 
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 UNKNOWN = "0x" + "ab" * 32
@@ -68,232 +68,194 @@ async def every_page(node: RestNode, path: str) -> list[Any]:
     return items
 
 
-def test_dropped_transaction_names_the_reason(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        [replaced] = await submit(node, 0)
-        await submit(node, 0, gas_price=2 * GWEI)
-        assert (await refused(node, f"/tx/{replaced}", 404, "TX_DROPPED"))["reason"] == "replaced"
-
-    run_on_node(tmp_path, scenario)
+async def test_dropped_transaction_names_the_reason(node: RestNode) -> None:
+    [replaced] = await submit(node, 0)
+    await submit(node, 0, gas_price=2 * GWEI)
+    assert (await refused(node, f"/tx/{replaced}", 404, "TX_DROPPED"))["reason"] == "replaced"
 
 
-def test_wait_ends_with_the_confirmation(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        [tx_hash] = await submit(node, 0)
-        waiting = asyncio.ensure_future(read(node, f"/tx/{tx_hash}?wait=60"))
-        await asyncio.sleep(0.02)
-        assert not waiting.done()
-        node.mine()
-        assert (await asyncio.wait_for(waiting, AT_ONCE_S))["status"] == "confirmed"
-        again = await asyncio.wait_for(read(node, f"/tx/{tx_hash}?wait=60"), AT_ONCE_S)
-        assert again["status"] == "confirmed"
-
-    run_on_node(tmp_path, scenario)
+async def test_wait_ends_with_the_confirmation(node: RestNode) -> None:
+    [tx_hash] = await submit(node, 0)
+    waiting = asyncio.ensure_future(read(node, f"/tx/{tx_hash}?wait=60"))
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    node.mine()
+    assert (await asyncio.wait_for(waiting, AT_ONCE_S))["status"] == "confirmed"
+    again = await asyncio.wait_for(read(node, f"/tx/{tx_hash}?wait=60"), AT_ONCE_S)
+    assert again["status"] == "confirmed"
 
 
-def test_wait_ends_with_the_time_a_drop_or_the_stop(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        [held] = await submit(node, 5)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        over = await asyncio.wait_for(read(node, f"/tx/{held}?wait=0.1"), AT_ONCE_S)
-        assert over["status"] == "pending"
-        assert loop.time() - began > 0.09
-        waiting = asyncio.ensure_future(node.get(f"/tx/{held}?wait=60"))
-        await asyncio.sleep(0.02)
-        await submit(node, 5, gas_price=2 * GWEI)
-        assert_problem(await asyncio.wait_for(waiting, AT_ONCE_S), 404, "TX_DROPPED")
-        [other] = await submit(node, 6)
-        waiting = asyncio.ensure_future(node.get(f"/tx/{other}?wait=60"))
-        await asyncio.sleep(0.02)
-        node.view.on_phase("draining", "stopping")
-        assert (await asyncio.wait_for(waiting, AT_ONCE_S)).json()["status"] == "pending"
-        again = await asyncio.wait_for(node.get(f"/tx/{other}?wait=60"), AT_ONCE_S)
-        assert again.json()["status"] == "pending"
-
-    run_on_node(tmp_path, scenario)
+async def test_wait_ends_with_the_time_a_drop_or_the_stop(node: RestNode) -> None:
+    [held] = await submit(node, 5)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    over = await asyncio.wait_for(read(node, f"/tx/{held}?wait=0.1"), AT_ONCE_S)
+    assert over["status"] == "pending"
+    assert loop.time() - began > 0.09
+    waiting = asyncio.ensure_future(node.get(f"/tx/{held}?wait=60"))
+    await asyncio.sleep(0.02)
+    await submit(node, 5, gas_price=2 * GWEI)
+    assert_problem(await asyncio.wait_for(waiting, AT_ONCE_S), 404, "TX_DROPPED")
+    [other] = await submit(node, 6)
+    waiting = asyncio.ensure_future(node.get(f"/tx/{other}?wait=60"))
+    await asyncio.sleep(0.02)
+    node.view.on_phase("draining", "stopping")
+    assert (await asyncio.wait_for(waiting, AT_ONCE_S)).json()["status"] == "pending"
+    again = await asyncio.wait_for(node.get(f"/tx/{other}?wait=60"), AT_ONCE_S)
+    assert again.json()["status"] == "pending"
 
 
-def test_unknown_transaction_is_waited_for_too(tmp_path: Path) -> None:
+async def test_unknown_transaction_is_waited_for_too(node: RestNode) -> None:
     """Another node of the network may have taken it a moment ago."""
+    answer = await asyncio.wait_for(node.get(f"/tx/{UNKNOWN}?wait=0.1"), AT_ONCE_S)
+    assert_problem(answer, 404, "TX_NOT_FOUND")
+    waiting = asyncio.ensure_future(read(node, f"/tx/{hash_of(signed(0))}?wait=60"))
+    brief = asyncio.ensure_future(read(node, f"/tx/{hash_of(signed(0))}?wait=0.1"))
+    await asyncio.sleep(0.02)
+    await submit(node, 0)
+    assert (await asyncio.wait_for(brief, AT_ONCE_S))["status"] == "pending"
+    assert not waiting.done()
+    node.mine()
+    assert (await asyncio.wait_for(waiting, AT_ONCE_S))["status"] == "confirmed"
 
-    async def scenario(node: RestNode) -> None:
-        answer = await asyncio.wait_for(node.get(f"/tx/{UNKNOWN}?wait=0.1"), AT_ONCE_S)
-        assert_problem(answer, 404, "TX_NOT_FOUND")
-        waiting = asyncio.ensure_future(read(node, f"/tx/{hash_of(signed(0))}?wait=60"))
-        brief = asyncio.ensure_future(read(node, f"/tx/{hash_of(signed(0))}?wait=0.1"))
-        await asyncio.sleep(0.02)
-        await submit(node, 0)
-        assert (await asyncio.wait_for(brief, AT_ONCE_S))["status"] == "pending"
-        assert not waiting.done()
+
+async def test_unknown_transaction_is_not_waited_for_by_a_node_that_stops(node: RestNode) -> None:
+    waiting = asyncio.ensure_future(node.get(f"/tx/{UNKNOWN}?wait=60"))
+    await asyncio.sleep(0.02)
+    node.view.on_phase("draining", "stopping")
+    assert_problem(await asyncio.wait_for(waiting, AT_ONCE_S), 404, "TX_NOT_FOUND")
+
+
+async def test_block_caching(node: RestNode) -> None:
+    genesis = (await read(node, "/block/0"))["hash"]
+    by_hash = await node.get(f"/block/{genesis}")
+    assert by_hash.headers["cache-control"] == "no-cache", "a revert of a dev chain takes blocks back"
+    assert node.view.info is not None
+    node.view.info = msgspec.structs.replace(node.view.info, signs_for=[])
+    by_hash = await node.get(f"/block/{genesis}")
+    assert by_hash.headers["cache-control"] == "public, max-age=31536000, immutable"
+    etag = by_hash.headers["etag"]
+    assert etag == f'"{genesis}"'
+    for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+        again = await node.get(f"/block/{genesis}", if_none_match=known)
+        assert_described(again)
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    for name in ("latest", "0"):
+        answer = await node.get(f"/block/{name}")
+        assert (answer.headers["cache-control"], answer.headers["etag"]) == ("no-cache", etag)
+        assert (await node.get(f"/block/{name}", if_none_match=etag)).status_code == 304
+    assert (await node.get(f"/block/{genesis}", if_none_match='"other"')).status_code == 200
+    for name in (genesis, "latest"):
+        other_form = await node.get(f"/block/{name}?amounts=string", if_none_match=etag)
+        assert (other_form.status_code, other_form.headers["etag"]) == (200, f'"{genesis}-strings"')
+    assert (await node.get(f"/block/{UNKNOWN}")).headers["cache-control"] == "no-store"
+
+
+async def test_mempool_in_mining_order_and_in_pages(node: RestNode) -> None:
+    cheap = await submit(node, 0, 1)
+    dear = await submit(node, 0, sender=1, gas_price=5 * GWEI)
+    queued = await submit(node, 7, sender=2)
+    expected = [*dear, *cheap, *queued]
+    answer = await node.get("/mempool")
+    assert_described(answer)
+    assert [item["txHash"] for item in answer.json()] == expected
+    assert answer.headers["x-total-count"] == "4"
+    assert "link" not in answer.headers
+    for limit in (1, 2, 3):
+        assert [item["txHash"] for item in await every_page(node, f"/mempool?limit={limit}")] == expected
+    own = await every_page(node, f"/mempool?limit=1&from={SENDER}")
+    assert [item["txHash"] for item in own] == cheap
+    assert (await node.get(f"/mempool?from={SENDER}")).headers["x-total-count"] == "2"
+
+
+async def test_a_cursor_holds_when_its_item_has_gone(node: RestNode) -> None:
+    await submit(node, 0, 1)
+    later = await submit(node, 5, 6, sender=1)
+    first = await node.get("/mempool?limit=1")
+    node.mine()
+    following = next_path(first)
+    assert following is not None
+    assert [item["txHash"] for item in await every_page(node, following)] == later
+
+
+async def test_blocks_in_pages(node: RestNode) -> None:
+    for nonce in range(4):
+        await submit(node, nonce)
         node.mine()
-        assert (await asyncio.wait_for(waiting, AT_ONCE_S))["status"] == "confirmed"
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_unknown_transaction_is_not_waited_for_by_a_node_that_stops(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        waiting = asyncio.ensure_future(node.get(f"/tx/{UNKNOWN}?wait=60"))
-        await asyncio.sleep(0.02)
-        node.view.on_phase("draining", "stopping")
-        assert_problem(await asyncio.wait_for(waiting, AT_ONCE_S), 404, "TX_NOT_FOUND")
-
-    run_on_node(tmp_path, scenario)
+    answer = await node.get("/blocks")
+    assert_described(answer)
+    assert [block["blockHeight"] for block in answer.json()] == [4, 3, 2, 1, 0]
+    assert answer.headers["x-total-count"] == "5"
+    assert "link" not in answer.headers
+    assert [block["transactionCount"] for block in answer.json()] == [1, 1, 1, 1, 0]
+    for limit in (1, 2, 5):
+        assert [b["blockHeight"] for b in await every_page(node, f"/blocks?limit={limit}")] == [4, 3, 2, 1, 0]
+    assert await read(node, "/blocks?after=0") == []
+    assert [block["blockHeight"] for block in await read(node, "/blocks?after=99&limit=2")] == [4, 3]
 
 
-def test_block_caching(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        genesis = (await read(node, "/block/0"))["hash"]
-        by_hash = await node.get(f"/block/{genesis}")
-        assert by_hash.headers["cache-control"] == "no-cache", "a revert of a dev chain takes blocks back"
-        assert node.view.info is not None
-        node.view.info = msgspec.structs.replace(node.view.info, signs_for=[])
-        by_hash = await node.get(f"/block/{genesis}")
-        assert by_hash.headers["cache-control"] == "public, max-age=31536000, immutable"
-        etag = by_hash.headers["etag"]
-        assert etag == f'"{genesis}"'
-        for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
-            again = await node.get(f"/block/{genesis}", if_none_match=known)
-            assert_described(again)
-            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
-        for name in ("latest", "0"):
-            answer = await node.get(f"/block/{name}")
-            assert (answer.headers["cache-control"], answer.headers["etag"]) == ("no-cache", etag)
-            assert (await node.get(f"/block/{name}", if_none_match=etag)).status_code == 304
-        assert (await node.get(f"/block/{genesis}", if_none_match='"other"')).status_code == 200
-        for name in (genesis, "latest"):
-            other_form = await node.get(f"/block/{name}?amounts=string", if_none_match=etag)
-            assert (other_form.status_code, other_form.headers["etag"]) == (200, f'"{genesis}-strings"')
-        assert (await node.get(f"/block/{UNKNOWN}")).headers["cache-control"] == "no-store"
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_mempool_in_mining_order_and_in_pages(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        cheap = await submit(node, 0, 1)
-        dear = await submit(node, 0, sender=1, gas_price=5 * GWEI)
-        queued = await submit(node, 7, sender=2)
-        expected = [*dear, *cheap, *queued]
-        answer = await node.get("/mempool")
-        assert_described(answer)
-        assert [item["txHash"] for item in answer.json()] == expected
-        assert answer.headers["x-total-count"] == "4"
-        assert "link" not in answer.headers
-        for limit in (1, 2, 3):
-            assert [item["txHash"] for item in await every_page(node, f"/mempool?limit={limit}")] == expected
-        own = await every_page(node, f"/mempool?limit=1&from={SENDER}")
-        assert [item["txHash"] for item in own] == cheap
-        assert (await node.get(f"/mempool?from={SENDER}")).headers["x-total-count"] == "2"
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_a_cursor_holds_when_its_item_has_gone(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await submit(node, 0, 1)
-        later = await submit(node, 5, 6, sender=1)
-        first = await node.get("/mempool?limit=1")
+async def test_account_and_history(node: RestNode) -> None:
+    for nonces in ((0, 1), (2,), (3, 4)):
+        await submit(node, *nonces)
         node.mine()
-        following = next_path(first)
-        assert following is not None
-        assert [item["txHash"] for item in await every_page(node, following)] == later
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_blocks_in_pages(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for nonce in range(4):
-            await submit(node, nonce)
-            node.mine()
-        answer = await node.get("/blocks")
-        assert_described(answer)
-        assert [block["blockHeight"] for block in answer.json()] == [4, 3, 2, 1, 0]
-        assert answer.headers["x-total-count"] == "5"
-        assert "link" not in answer.headers
-        assert [block["transactionCount"] for block in answer.json()] == [1, 1, 1, 1, 0]
-        for limit in (1, 2, 5):
-            assert [b["blockHeight"] for b in await every_page(node, f"/blocks?limit={limit}")] == [4, 3, 2, 1, 0]
-        assert await read(node, "/blocks?after=0") == []
-        assert [block["blockHeight"] for block in await read(node, "/blocks?after=99&limit=2")] == [4, 3]
-
-    run_on_node(tmp_path, scenario)
+    await submit(node, 5)
+    account = await read(node, f"/account/{SENDER}")
+    spent = 5 * (1 + 21_000 * GWEI)
+    assert account == {"address": SENDER, "balance": 10**22 - spent, "nonce": 5, "pendingNonce": 6}
+    expected = [hash_of(signed(nonce)) for nonce in (4, 3, 2, 1, 0)]
+    for limit in (1, 2, 3, 5, 100):
+        history = await every_page(node, f"/account/{SENDER}/txs?limit={limit}")
+        assert [tx["txHash"] for tx in history] == expected
+    assert history[0] == await read(node, f"/tx/{expected[0]}")
+    received = await read(node, f"/account/0x{ACCOUNTS[1].hex()}/txs")
+    assert [tx["txHash"] for tx in received] == expected
+    nobody = "0x" + "42" * 20
+    assert (await read(node, f"/account/{nobody}"))["balance"] == 0
+    assert await read(node, f"/account/{nobody}/txs") == []
 
 
-def test_account_and_history(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for nonces in ((0, 1), (2,), (3, 4)):
-            await submit(node, *nonces)
-            node.mine()
-        await submit(node, 5)
-        account = await read(node, f"/account/{SENDER}")
-        spent = 5 * (1 + 21_000 * GWEI)
-        assert account == {"address": SENDER, "balance": 10**22 - spent, "nonce": 5, "pendingNonce": 6}
-        expected = [hash_of(signed(nonce)) for nonce in (4, 3, 2, 1, 0)]
-        for limit in (1, 2, 3, 5, 100):
-            history = await every_page(node, f"/account/{SENDER}/txs?limit={limit}")
-            assert [tx["txHash"] for tx in history] == expected
-        assert history[0] == await read(node, f"/tx/{expected[0]}")
-        received = await read(node, f"/account/0x{ACCOUNTS[1].hex()}/txs")
-        assert [tx["txHash"] for tx in received] == expected
-        nobody = "0x" + "42" * 20
-        assert (await read(node, f"/account/{nobody}"))["balance"] == 0
-        assert await read(node, f"/account/{nobody}/txs") == []
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_the_proofs_of_a_block_are_taken_from_one_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proofs_of_a_block_are_taken_from_one_tree(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
 
     def counted(hashes: Sequence[bytes]) -> Iterator[bytes]:
         built.append(len(hashes))
         return grow_tree(hashes)
 
-    async def scenario(node: RestNode) -> None:
-        monkeypatch.setattr("cairn.api.chain_reads.grow_tree", counted)
-        hashes = await submit(node, 0, 1, 2)
-        node.mine()
-        for tx_hash in hashes * 2:
-            await read(node, f"/tx/{tx_hash}/proof")
-        assert built == [3]
-
-    run_on_node(tmp_path, scenario)
+    monkeypatch.setattr("cairn.api.chain_reads.grow_tree", counted)
+    hashes = await submit(node, 0, 1, 2)
+    node.mine()
+    for tx_hash in hashes * 2:
+        await read(node, f"/tx/{tx_hash}/proof")
+    assert built == [3]
 
 
-def test_the_documented_check_takes_every_proof_and_no_other(tmp_path: Path) -> None:
+async def test_the_documented_check_takes_every_proof_and_no_other(node: RestNode) -> None:
     [example] = re.findall(r"```python\n(.*?)```", FORMATS.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(example, names)
     is_proven = names["is_proven"]
-
-    async def scenario(node: RestNode) -> None:
-        hashes = await submit(node, 0, 1, 2, 3, 4)
-        trusted = (await read(node, f"/block/{node.mine()}"))["hash"]
-        for tx_hash in hashes:
-            proof = await read(node, f"/tx/{tx_hash}/proof")
-            assert is_proven(proof, tx_hash, trusted)
-            assert not is_proven(proof, tx_hash, UNKNOWN)
-            assert not is_proven(proof, UNKNOWN, trusted)
-            for wrong in (
-                {"txHash": UNKNOWN},
-                {"proof": proof["proof"][:-1]},
-                {"proof": [*proof["proof"], UNKNOWN]},
-                {"transactionIndex": proof["transactionIndex"] ^ 1},
-                {"transactionIndex": 5},
-                {"transactionCount": 6},
-                {"header": proof["header"] | {"timestamp": 1}},
-                {"header": proof["header"] | {"transactionsRoot": UNKNOWN}},
-            ):
-                assert not is_proven(proof | wrong, tx_hash, trusted), wrong
-
-    run_on_node(tmp_path, scenario)
+    hashes = await submit(node, 0, 1, 2, 3, 4)
+    trusted = (await read(node, f"/block/{node.mine()}"))["hash"]
+    for tx_hash in hashes:
+        proof = await read(node, f"/tx/{tx_hash}/proof")
+        assert is_proven(proof, tx_hash, trusted)
+        assert not is_proven(proof, tx_hash, UNKNOWN)
+        assert not is_proven(proof, UNKNOWN, trusted)
+        for wrong in (
+            {"txHash": UNKNOWN},
+            {"proof": proof["proof"][:-1]},
+            {"proof": [*proof["proof"], UNKNOWN]},
+            {"transactionIndex": proof["transactionIndex"] ^ 1},
+            {"transactionIndex": 5},
+            {"transactionCount": 6},
+            {"header": proof["header"] | {"timestamp": 1}},
+            {"header": proof["header"] | {"transactionsRoot": UNKNOWN}},
+        ):
+            assert not is_proven(proof | wrong, tx_hash, trusted), wrong
 
 
-def test_chain(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
+async def test_chain(tmp_path: Path) -> None:
+    async with rest_node(tmp_path, settings(mempool_size=50)) as node:
         await submit(node, 0, 9)
         chain = await read(node, "/chain")
         assert chain["mempool"] == {"pending": 1, "queued": 1, "limit": 50}
@@ -302,49 +264,40 @@ def test_chain(tmp_path: Path) -> None:
         node.mine()
         assert (await read(node, "/chain"))["head"]["blockHeight"] == 1
 
-    run_on_node(tmp_path, scenario, settings(mempool_size=50))
+
+async def test_every_description_and_probe_is_as_described(node: RestNode) -> None:
+    documents = ("/openapi.json", "/asyncapi.json", "/docs", "/docs/reference/main.js")
+    for path in ("/health", "/startup", "/ready", *documents):
+        answer = await node.get(path)
+        assert answer.status_code == 200
+        assert_described(answer)
+        head = await node.http.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == answer.headers["content-length"]
 
 
-def test_every_description_and_probe_is_as_described(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        documents = ("/openapi.json", "/asyncapi.json", "/docs", "/docs/reference/main.js")
-        for path in ("/health", "/startup", "/ready", *documents):
-            answer = await node.get(path)
-            assert answer.status_code == 200
-            assert_described(answer)
-            head = await node.http.head(path)
-            assert (head.status_code, head.content) == (200, b"")
-            assert head.headers["content-length"] == answer.headers["content-length"]
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_probes_and_reads_before_the_store_is_open(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        view = node.view
-        view.close()
-        view.info, view.height = None, -1
-        view.on_phase("starting", "the store is being opened")
-        for path in ("/startup", "/ready"):
-            answer = await node.get(path)
-            assert answer.status_code == 503
-            assert_described(answer)
-        assert (await node.get("/health")).status_code == 200
-        for path in (
-            f"/tx/{UNKNOWN}", f"/tx/{UNKNOWN}/proof", "/block/latest", "/block/0", f"/block/{UNKNOWN}", "/blocks",
-            "/mempool", "/chain", f"/account/{SENDER}", f"/account/{SENDER}/txs",
-        ):  # fmt: skip
-            await refused(node, path, 503, "STARTING")
-        for path in (f"/tx/{UNKNOWN[1:]}", "/block/x", "/blocks?x=1"):
-            assert (await node.get(path)).status_code in (400, 503)
-
-    run_on_node(tmp_path, scenario)
+async def test_probes_and_reads_before_the_store_is_open(node: RestNode) -> None:
+    view = node.view
+    view.close()
+    view.info, view.height = None, -1
+    view.on_phase("starting", "the store is being opened")
+    for path in ("/startup", "/ready"):
+        answer = await node.get(path)
+        assert answer.status_code == 503
+        assert_described(answer)
+    assert (await node.get("/health")).status_code == 200
+    for path in (
+        f"/tx/{UNKNOWN}", f"/tx/{UNKNOWN}/proof", "/block/latest", "/block/0", f"/block/{UNKNOWN}", "/blocks",
+        "/mempool", "/chain", f"/account/{SENDER}", f"/account/{SENDER}/txs",
+    ):  # fmt: skip
+        await refused(node, path, 503, "STARTING")
+    for path in (f"/tx/{UNKNOWN[1:]}", "/block/x", "/blocks?x=1"):
+        assert (await node.get(path)).status_code in (400, 503)
 
 
-def test_a_worker_that_hears_late_never_contradicts_one_that_heard(tmp_path: Path) -> None:
+async def test_a_worker_that_hears_late_never_contradicts_one_that_heard(tmp_path: Path) -> None:
     """What another worker has shown already is waited for, not denied."""
-
-    async def scenario(node: RestNode) -> None:
+    async with rest_node(tmp_path, hears_late=True) as node:
         for number, path in enumerate(
             ("/tx/{tx}", "/tx/{tx}/proof", "/block/{block}", "/block/{height}", "/block/latest", "/blocks", "/chain",
              f"/account/{SENDER}", f"/account/{SENDER}/txs")
@@ -359,13 +312,8 @@ def test_a_worker_that_hears_late_never_contradicts_one_that_heard(tmp_path: Pat
             assert node.view.height == number + 1
         assert (await read(node, f"/account/{SENDER}"))["nonce"] == 9
 
-    run_on_node(tmp_path, scenario, hears_late=True)
 
-
-def test_a_long_history(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await submit(node, *range(60))
-        node.mine()
-        assert len(await read(node, f"/account/{SENDER}/txs?limit=1000")) == 60
-
-    run_on_node(tmp_path, scenario)
+async def test_a_long_history(node: RestNode) -> None:
+    await submit(node, *range(60))
+    node.mine()
+    assert len(await read(node, f"/account/{SENDER}/txs?limit=1000")) == 60

@@ -1,11 +1,10 @@
 """The public interface of a node that does not keep all blocks."""
 
 import json
-from pathlib import Path
 
 from tests.support.core_fixtures import ACCOUNTS, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node
+from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of
 
 SENDER = "0x" + ACCOUNTS[0].hex()
 BASE, HEAD = 4, 9
@@ -24,52 +23,43 @@ async def mine_and_prune(node: RestNode) -> list[str]:
     return hashes
 
 
-def test_what_is_below_the_base_is_not_found(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        genesis = (await node.read("/block/0"))["hash"]
-        hashes = await mine_and_prune(node)
-        for named in ("1", "3"):
-            answer = await node.get(f"/block/{named}")
-            assert_described(answer)
-            problem = assert_problem(answer, 404, "BLOCK_NOT_KEPT")
-            assert problem["detail"] == f"block {named} is not kept by this node; the oldest it has is {BASE}"
-        assert (await node.read(f"/block/{BASE}"))["blockHeight"] == BASE
-        # Blocks never change, so a worker that has one ready may go on giving it.
-        assert (await node.get(f"/block/{genesis}")).status_code in (200, 404)
-        for number, tx_hash in enumerate(hashes, start=1):
-            answer = await node.get(f"/tx/{tx_hash}")
-            assert_described(answer)
-            if number < BASE:
-                problem = assert_problem(answer, 404, "TX_NOT_KEPT")
-                assert f"from {BASE} on, the oldest that this node keeps" in problem["detail"]
-            else:
-                assert answer.json()["blockHeight"] == number
-                assert (await node.read(f"/tx/{tx_hash}/proof"))["header"]["blockHeight"] == number
-
-    run_on_node(tmp_path, scenario)
+async def test_what_is_below_the_base_is_not_found(node: RestNode) -> None:
+    genesis = (await node.read("/block/0"))["hash"]
+    hashes = await mine_and_prune(node)
+    for named in ("1", "3"):
+        answer = await node.get(f"/block/{named}")
+        assert_described(answer)
+        problem = assert_problem(answer, 404, "BLOCK_NOT_KEPT")
+        assert problem["detail"] == f"block {named} is not kept by this node; the oldest it has is {BASE}"
+    assert (await node.read(f"/block/{BASE}"))["blockHeight"] == BASE
+    # Blocks never change, so a worker that has one ready may go on giving it.
+    assert (await node.get(f"/block/{genesis}")).status_code in (200, 404)
+    for number, tx_hash in enumerate(hashes, start=1):
+        answer = await node.get(f"/tx/{tx_hash}")
+        assert_described(answer)
+        if number < BASE:
+            problem = assert_problem(answer, 404, "TX_NOT_KEPT")
+            assert f"from {BASE} on, the oldest that this node keeps" in problem["detail"]
+        else:
+            assert answer.json()["blockHeight"] == number
+            assert (await node.read(f"/tx/{tx_hash}/proof"))["header"]["blockHeight"] == number
 
 
-def test_lists_end_at_the_base(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await mine_and_prune(node)
-        answer = await node.get("/blocks?limit=4")
-        assert [block["blockHeight"] for block in answer.json()] == [9, 8, 7, 6]
-        assert answer.headers["x-total-count"] == "6"
-        following = await node.get(answer.headers["link"].partition(">")[0].removeprefix("<"))
-        assert [block["blockHeight"] for block in following.json()] == [5, 4]
-        assert "link" not in following.headers
-        assert await node.read("/blocks?after=3") == []
-        items = await node.read(f"/account/{SENDER}/txs")
-        assert [item["blockHeight"] for item in items] == [9, 8, 7, 6, 5, 4]
-        assert (await node.read(f"/account/{SENDER}"))["nonce"] == HEAD
-
-    run_on_node(tmp_path, scenario)
+async def test_lists_end_at_the_base(node: RestNode) -> None:
+    await mine_and_prune(node)
+    answer = await node.get("/blocks?limit=4")
+    assert [block["blockHeight"] for block in answer.json()] == [9, 8, 7, 6]
+    assert answer.headers["x-total-count"] == "6"
+    following = await node.get(answer.headers["link"].partition(">")[0].removeprefix("<"))
+    assert [block["blockHeight"] for block in following.json()] == [5, 4]
+    assert "link" not in following.headers
+    assert await node.read("/blocks?after=3") == []
+    items = await node.read(f"/account/{SENDER}/txs")
+    assert [item["blockHeight"] for item in items] == [9, 8, 7, 6, 5, 4]
+    assert (await node.read(f"/account/{SENDER}"))["nonce"] == HEAD
 
 
-def test_a_confirmed_transaction_that_is_not_kept_cannot_be_sent_again(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await mine_and_prune(node)
-        answer = await node.post(body_of(signed(1)))
-        assert json.loads(answer.content)["code"] == "NONCE_TOO_LOW"
-
-    run_on_node(tmp_path, scenario)
+async def test_a_confirmed_transaction_that_is_not_kept_cannot_be_sent_again(node: RestNode) -> None:
+    await mine_and_prune(node)
+    answer = await node.post(body_of(signed(1)))
+    assert json.loads(answer.content)["code"] == "NONCE_TOO_LOW"

@@ -13,7 +13,7 @@ from cairn import time_shares
 from cairn.domain.types import Draft
 from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node, without
+from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, rest_node, without
 
 
 def draft_body(**fields: Any) -> dict[str, Any]:
@@ -21,79 +21,66 @@ def draft_body(**fields: Any) -> dict[str, Any]:
     return {"from": "0x" + ACCOUNTS[0].hex(), "to": "0x" + ACCOUNTS[1].hex(), "value": 1, "gas": 21_000} | fields
 
 
-def test_amounts_are_exact_both_ways(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        value = 9_007_199_254_740_993_000_000_001
-        tx = signed(0, value=9_007_199_254_740_993)
-        answer = await node.http.post(
-            "/tx",
-            content=str(body_of(tx)).replace("'", '"').encode(),
-            headers={"content-type": "application/json"},
-        )
-        assert answer.status_code == 200
-        assert b'"value":9007199254740993,' in (await node.get(f"/tx/{hash_of(tx)}")).content
-        problem = assert_problem(await node.post(body_of(signed(1, value=value))), 422, "INSUFFICIENT_FUNDS")
-        assert str(tx.cost + value + 21_000 * GWEI) in problem["detail"]
-
-    run_on_node(tmp_path, scenario)
+async def test_amounts_are_exact_both_ways(node: RestNode) -> None:
+    value = 9_007_199_254_740_993_000_000_001
+    tx = signed(0, value=9_007_199_254_740_993)
+    answer = await node.http.post(
+        "/tx",
+        content=str(body_of(tx)).replace("'", '"').encode(),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code == 200
+    assert b'"value":9007199254740993,' in (await node.get(f"/tx/{hash_of(tx)}")).content
+    problem = assert_problem(await node.post(body_of(signed(1, value=value))), 422, "INSUFFICIENT_FUNDS")
+    assert str(tx.cost + value + 21_000 * GWEI) in problem["detail"]
 
 
-def test_nonce_left_out_and_sent_again(tmp_path: Path) -> None:
+async def test_nonce_left_out_and_sent_again(node: RestNode) -> None:
     """The first one moved the next nonce on; the repetition still means the same transaction."""
-
-    async def scenario(node: RestNode) -> None:
-        tx = signed(0)
-        body = without(body_of(tx), "nonce")
-        assert (await node.post(body)).json()["status"] == "pending"
-        assert (await node.post(body)).json() == {"status": "pending", "txHash": hash_of(tx)}
-        node.mine()
-        assert (await node.post(body)).json() == {"status": "confirmed", "txHash": hash_of(tx)}
-        unsent = without(body_of(signed(0, value=5)), "nonce")
-        assert_problem(await node.post(unsent), 422, "INVALID_SIGNATURE")
-
-    run_on_node(tmp_path, scenario)
+    tx = signed(0)
+    body = without(body_of(tx), "nonce")
+    assert (await node.post(body)).json()["status"] == "pending"
+    assert (await node.post(body)).json() == {"status": "pending", "txHash": hash_of(tx)}
+    node.mine()
+    assert (await node.post(body)).json() == {"status": "confirmed", "txHash": hash_of(tx)}
+    unsent = without(body_of(signed(0, value=5)), "nonce")
+    assert_problem(await node.post(unsent), 422, "INVALID_SIGNATURE")
 
 
-def test_signature_left_out(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        answer = await node.post(draft_body())
+async def test_signature_left_out(node: RestNode) -> None:
+    answer = await node.post(draft_body())
+    assert_described(answer)
+    assert answer.json() == {"status": "pending", "txHash": hash_of(signed(0))}
+    assert (await node.post(draft_body(nonce=0))).json()["txHash"] == hash_of(signed(0)), "the same again"
+    assert (await node.post(draft_body())).json()["txHash"] == hash_of(signed(1))
+    stranger = await node.post(draft_body(**{"from": "0x" + "77" * 20}))
+    assert assert_problem(stranger, 400, "INVALID_FIELD")["field"] == "signature"
+
+
+async def test_every_refusal_of_the_rules_and_the_mempool(node: RestNode) -> None:
+    await node.post(body_of(signed(0)))
+    node.mine()
+    await node.post(body_of(signed(1, gas_price=100 * GWEI)))
+    refused = [
+        (body_of(signed(0, value=7)), 409, "NONCE_TOO_LOW"),
+        (body_of(signed(1, gas_price=110 * GWEI - 1)), 409, "REPLACEMENT_UNDERPRICED"),
+        (body_of(signed(2 + 65)), 422, "NONCE_TOO_HIGH"),
+        (body_of(signed(2, value=10**23)), 422, "INSUFFICIENT_FUNDS"),
+        (body_of(signed(2, gas_price=GWEI - 1)), 422, "GAS_PRICE_TOO_LOW"),
+        (draft_body(gas=20_999), 422, "GAS_TOO_LOW"),
+        (draft_body(gas=210_000_001), 422, "GAS_TOO_HIGH"),
+        (body_of(signed(2)) | {"value": 2}, 422, "INVALID_SIGNATURE"),
+        (body_of(signed(2)) | {"signature": "0x" + "00" * 65}, 422, "INVALID_SIGNATURE"),
+        (body_of(signed(2)) | {"signature": "0x" + "11" * 64 + "05"}, 422, "INVALID_SIGNATURE"),
+    ]
+    for body, status, code in refused:
+        answer = await node.post(body)
+        assert_problem(answer, status, code)
         assert_described(answer)
-        assert answer.json() == {"status": "pending", "txHash": hash_of(signed(0))}
-        assert (await node.post(draft_body(nonce=0))).json()["txHash"] == hash_of(signed(0)), "the same again"
-        assert (await node.post(draft_body())).json()["txHash"] == hash_of(signed(1))
-        stranger = await node.post(draft_body(**{"from": "0x" + "77" * 20}))
-        assert assert_problem(stranger, 400, "INVALID_FIELD")["field"] == "signature"
-
-    run_on_node(tmp_path, scenario)
 
 
-def test_every_refusal_of_the_rules_and_the_mempool(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await node.post(body_of(signed(0)))
-        node.mine()
-        await node.post(body_of(signed(1, gas_price=100 * GWEI)))
-        refused = [
-            (body_of(signed(0, value=7)), 409, "NONCE_TOO_LOW"),
-            (body_of(signed(1, gas_price=110 * GWEI - 1)), 409, "REPLACEMENT_UNDERPRICED"),
-            (body_of(signed(2 + 65)), 422, "NONCE_TOO_HIGH"),
-            (body_of(signed(2, value=10**23)), 422, "INSUFFICIENT_FUNDS"),
-            (body_of(signed(2, gas_price=GWEI - 1)), 422, "GAS_PRICE_TOO_LOW"),
-            (draft_body(gas=20_999), 422, "GAS_TOO_LOW"),
-            (draft_body(gas=210_000_001), 422, "GAS_TOO_HIGH"),
-            (body_of(signed(2)) | {"value": 2}, 422, "INVALID_SIGNATURE"),
-            (body_of(signed(2)) | {"signature": "0x" + "00" * 65}, 422, "INVALID_SIGNATURE"),
-            (body_of(signed(2)) | {"signature": "0x" + "11" * 64 + "05"}, 422, "INVALID_SIGNATURE"),
-        ]
-        for body, status, code in refused:
-            answer = await node.post(body)
-            assert_problem(answer, status, code)
-            assert_described(answer)
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_full_mempool_and_sender_limit(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
+async def test_full_mempool_and_sender_limit(tmp_path: Path) -> None:
+    async with rest_node(tmp_path, settings(mempool_size=4, mempool_per_sender=2)) as node:
         for sender, nonce in ((0, 0), (0, 1), (1, 0), (2, 0)):
             assert (await node.post(body_of(signed(nonce, sender=sender)))).status_code == 200
         for tx, status, code in ((signed(2), 429, "SENDER_LIMIT"), (signed(0, sender=3), 503, "MEMPOOL_FULL")):
@@ -101,10 +88,8 @@ def test_full_mempool_and_sender_limit(tmp_path: Path) -> None:
             assert_problem(answer, status, code)
             assert_described(answer)
 
-    run_on_node(tmp_path, scenario, settings(mempool_size=4, mempool_per_sender=2))
 
-
-def test_batch_keeps_order_and_shares_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batch_keeps_order_and_shares_one_sync(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = 0
     real = os.fdatasync
 
@@ -113,94 +98,78 @@ def test_batch_keeps_order_and_shares_one_sync(tmp_path: Path, monkeypatch: pyte
         syncs += 1
         real(file)
 
-    async def scenario(node: RestNode) -> None:
-        monkeypatch.setattr(os, "fdatasync", counted)
-        # On a slow machine the batch would take several slices of time, and each would be synced.
-        monkeypatch.setattr(time_shares, "SLICE_S", math.inf)
-        txs = [signed(nonce) for nonce in range(7)]
-        answer = await node.post([body_of(tx) for tx in txs], "/txs")
-        monkeypatch.undo()
-        assert_described(answer)
-        assert answer.json() == [{"status": "pending", "txHash": hash_of(tx)} for tx in txs]
-        assert (await node.read("/chain"))["mempool"]["pending"] == 7
-
-    run_on_node(tmp_path, scenario)
+    monkeypatch.setattr(os, "fdatasync", counted)
+    # On a slow machine the batch would take several slices of time, and each would be synced.
+    monkeypatch.setattr(time_shares, "SLICE_S", math.inf)
+    txs = [signed(nonce) for nonce in range(7)]
+    answer = await node.post([body_of(tx) for tx in txs], "/txs")
+    monkeypatch.undo()
+    assert_described(answer)
+    assert answer.json() == [{"status": "pending", "txHash": hash_of(tx)} for tx in txs]
+    assert (await node.read("/chain"))["mempool"]["pending"] == 7
     assert syncs == 1
 
 
-def test_batch_of_everything(tmp_path: Path) -> None:
+async def test_batch_of_everything(node: RestNode) -> None:
     """Later items build on earlier ones, also where a nonce or a signature is left out; none spoils another."""
+    items: list[Any] = [
+        without(body_of(signed(0)), "nonce"),
+        draft_body(),
+        draft_body(),
+        without(body_of(signed(3)), "nonce"),
+        body_of(signed(4)),
+        7,
+        body_of(signed(0)),
+        body_of(signed(5)) | {"value": "x"},
+        draft_body(**{"from": "0x" + "77" * 20}),
+        body_of(signed(0, value=9)),
+    ]
+    answer = await node.post(items, "/txs")
+    assert_described(answer)
+    results = answer.json()
+    expected = [hash_of(signed(nonce)) for nonce in (0, 1, 2, 3, 4)]
+    assert [result.get("txHash") for result in results] == [*expected, None, expected[0], None, None, None]
+    assert [result.get("field") for result in results[5:]] == ["body", None, "value", "signature", None]
+    assert results[-1]["code"] == "REPLACEMENT_UNDERPRICED"
+    node.mine()
+    assert (await node.read(f"/account/0x{ACCOUNTS[0].hex()}"))["nonce"] == 5
 
-    async def scenario(node: RestNode) -> None:
-        items: list[Any] = [
-            without(body_of(signed(0)), "nonce"),
-            draft_body(),
-            draft_body(),
-            without(body_of(signed(3)), "nonce"),
-            body_of(signed(4)),
-            7,
-            body_of(signed(0)),
-            body_of(signed(5)) | {"value": "x"},
-            draft_body(**{"from": "0x" + "77" * 20}),
-            body_of(signed(0, value=9)),
-        ]
-        answer = await node.post(items, "/txs")
+
+async def test_an_unreadable_item_is_answered_as_by_itself(node: RestNode) -> None:
+    json_type = {"content-type": "application/json"}
+    for nonce, (member, written) in enumerate(
+        [("value", "NaN"), ("to", '"\\ud800"'), ("to", '"\x01"'), ("gas", "1" * 5_000)]
+    ):
+        good = json.dumps(body_of(signed(nonce)))
+        bad = json.dumps(body_of(signed(9)) | {member: "SPELLED"}).replace('"SPELLED"', written)
+        alone = await node.http.post("/tx", content=bad, headers=json_type)
+        assert alone.status_code == 400
+        answer = await node.http.post("/txs", content=f"[{bad}, {good}]", headers=json_type)
         assert_described(answer)
-        results = answer.json()
-        expected = [hash_of(signed(nonce)) for nonce in (0, 1, 2, 3, 4)]
-        assert [result.get("txHash") for result in results] == [*expected, None, expected[0], None, None, None]
-        assert [result.get("field") for result in results[5:]] == ["body", None, "value", "signature", None]
-        assert results[-1]["code"] == "REPLACEMENT_UNDERPRICED"
-        node.mine()
-        assert (await node.read(f"/account/0x{ACCOUNTS[0].hex()}"))["nonce"] == 5
-
-    run_on_node(tmp_path, scenario)
+        assert answer.json() == [alone.json(), {"status": "pending", "txHash": hash_of(signed(nonce))}]
 
 
-def test_an_unreadable_item_is_answered_as_by_itself(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        json_type = {"content-type": "application/json"}
-        for nonce, (member, written) in enumerate(
-            [("value", "NaN"), ("to", '"\\ud800"'), ("to", '"\x01"'), ("gas", "1" * 5_000)]
-        ):
-            good = json.dumps(body_of(signed(nonce)))
-            bad = json.dumps(body_of(signed(9)) | {member: "SPELLED"}).replace('"SPELLED"', written)
-            alone = await node.http.post("/tx", content=bad, headers=json_type)
-            assert alone.status_code == 400
-            answer = await node.http.post("/txs", content=f"[{bad}, {good}]", headers=json_type)
+async def test_no_submission_while_starting_unavailable_or_draining(node: RestNode) -> None:
+    for phase, code in (
+        ("starting", "STARTING"),
+        ("unavailable", "STORE_UNAVAILABLE"),
+        ("draining", "SHUTTING_DOWN"),
+    ):
+        node.view.on_phase(phase, "told so")  # type: ignore[arg-type]  # a Literal, spelled out above
+        for path, body in (("/tx", body_of(signed(0))), ("/txs", [body_of(signed(0))])):
+            answer = await node.post(body, path)
+            assert_problem(answer, 503, code)
             assert_described(answer)
-            assert answer.json() == [alone.json(), {"status": "pending", "txHash": hash_of(signed(nonce))}]
-
-    run_on_node(tmp_path, scenario)
 
 
-def test_no_submission_while_starting_unavailable_or_draining(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for phase, code in (
-            ("starting", "STARTING"),
-            ("unavailable", "STORE_UNAVAILABLE"),
-            ("draining", "SHUTTING_DOWN"),
-        ):
-            node.view.on_phase(phase, "told so")  # type: ignore[arg-type]  # a Literal, spelled out above
-            for path, body in (("/tx", body_of(signed(0))), ("/txs", [body_of(signed(0))])):
-                answer = await node.post(body, path)
-                assert_problem(answer, 503, code)
-                assert_described(answer)
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_a_core_that_fails_in_the_middle_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_core_that_fails_in_the_middle_of_a_batch(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected failure of one item leaves the others their results."""
 
-    async def scenario(node: RestNode) -> None:
-        async def broken(draft: Draft) -> None:
-            raise KeyError("secret")
+    async def broken(draft: Draft) -> None:
+        raise KeyError("secret")
 
-        monkeypatch.setattr(node.core, "submit_draft", broken)
-        answer = await node.post([body_of(signed(0)), draft_body()], "/txs")
-        assert [item.get("code") for item in answer.json()] == [None, "INTERNAL"]
-        assert "secret" not in answer.text
-        await asyncio.sleep(0)
-
-    run_on_node(tmp_path, scenario)
+    monkeypatch.setattr(node.core, "submit_draft", broken)
+    answer = await node.post([body_of(signed(0)), draft_body()], "/txs")
+    assert [item.get("code") for item in answer.json()] == [None, "INTERNAL"]
+    assert "secret" not in answer.text
+    await asyncio.sleep(0)

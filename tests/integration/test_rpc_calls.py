@@ -1,59 +1,50 @@
 """`eth_call` and `eth_estimateGas`: for transfers only, and refused where the transaction would be."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cairn.domain.types import MAX_UINT256
-from tests.support.core_fixtures import GWEI, settings
-from tests.support.rest_node import RestNode, run_on_node
+from tests.support.core_fixtures import GWEI
+from tests.support.rest_node import RestNode
 from tests.support.rpc_node import FEE, FULL, NOBODY, RECIPIENT, SENDER, answer_of, call, refusal
 
 
-def test_there_are_no_contracts(tmp_path: Path) -> None:
+async def test_there_are_no_contracts(node: RestNode) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
-
-    async def scenario(node: RestNode) -> None:
-        assert await call(node, "eth_getCode", RECIPIENT) == "0x"
-        assert await call(node, "eth_call", transfer, "latest") == "0x"
-        assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": hex(GWEI)}) == "0x5208"
-        for method in ("eth_call", "eth_estimateGas"):
-            _, message = await refusal(node, method, transfer | {"input": "0x70a08231"}, "latest")
-            assert message.startswith("calls with data are not supported")
-            _, message = await refusal(node, method, {"from": SENDER})
-            assert message.startswith("contract creation is not supported")
-            code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
-            assert code == -32000
-            assert message.startswith("insufficient funds for transfer")
-            code, message = await refusal(node, method, transfer | {"gas": "0x5207"})
-            assert (code, message) == (-32000, "intrinsic gas too low: have 20999, want 21000")
-        _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
-        assert message.startswith("overrides")
-        assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
-
-    run_on_node(tmp_path, scenario, settings())
+    assert await call(node, "eth_getCode", RECIPIENT) == "0x"
+    assert await call(node, "eth_call", transfer, "latest") == "0x"
+    assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": hex(GWEI)}) == "0x5208"
+    for method in ("eth_call", "eth_estimateGas"):
+        _, message = await refusal(node, method, transfer | {"input": "0x70a08231"}, "latest")
+        assert message.startswith("calls with data are not supported")
+        _, message = await refusal(node, method, {"from": SENDER})
+        assert message.startswith("contract creation is not supported")
+        code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
+        assert code == -32000
+        assert message.startswith("insufficient funds for transfer")
+        code, message = await refusal(node, method, transfer | {"gas": "0x5207"})
+        assert (code, message) == (-32000, "intrinsic gas too low: have 20999, want 21000")
+    _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
+    assert message.startswith("overrides")
+    assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
 
 
-def test_an_estimate_is_for_a_sender_who_can_pay(tmp_path: Path) -> None:
+async def test_an_estimate_is_for_a_sender_who_can_pay(node: RestNode) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "gasPrice": hex(GWEI)}
-
-    async def scenario(node: RestNode) -> None:
-        for method in ("eth_call", "eth_estimateGas"):
-            await call(node, method, transfer | {"value": hex(FULL - FEE)})
-            code, message = await refusal(node, method, transfer | {"value": hex(FULL - FEE + 1)})
-            assert code == -32000
-            assert message.startswith("gas required exceeds allowance (20999)")
-            _, message = await refusal(node, method, transfer | {"from": NOBODY, "value": "0x0"})
-            assert message.startswith("gas required exceeds allowance (0)")
-        assert await call(node, "eth_estimateGas", {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}) == "0x5208"
-        # Of type 2, the highest price counts, whatever it would pay.
-        capped = {"from": SENDER, "to": RECIPIENT, "maxFeePerGas": hex(3 * GWEI), "maxPriorityFeePerGas": "0x0"}
-        await call(node, "eth_estimateGas", capped | {"value": hex(FULL - 3 * FEE)})
-        _, message = await refusal(node, "eth_estimateGas", capped | {"value": hex(FULL - 3 * FEE + 1)})
+    for method in ("eth_call", "eth_estimateGas"):
+        await call(node, method, transfer | {"value": hex(FULL - FEE)})
+        code, message = await refusal(node, method, transfer | {"value": hex(FULL - FEE + 1)})
+        assert code == -32000
         assert message.startswith("gas required exceeds allowance (20999)")
-
-    run_on_node(tmp_path, scenario, settings())
+        _, message = await refusal(node, method, transfer | {"from": NOBODY, "value": "0x0"})
+        assert message.startswith("gas required exceeds allowance (0)")
+    assert await call(node, "eth_estimateGas", {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}) == "0x5208"
+    # Of type 2, the highest price counts, whatever it would pay.
+    capped = {"from": SENDER, "to": RECIPIENT, "maxFeePerGas": hex(3 * GWEI), "maxPriorityFeePerGas": "0x0"}
+    await call(node, "eth_estimateGas", capped | {"value": hex(FULL - 3 * FEE)})
+    _, message = await refusal(node, "eth_estimateGas", capped | {"value": hex(FULL - 3 * FEE + 1)})
+    assert message.startswith("gas required exceeds allowance (20999)")
 
 
 @pytest.mark.parametrize(
@@ -69,50 +60,40 @@ def test_an_estimate_is_for_a_sender_who_can_pay(tmp_path: Path) -> None:
         ({"accessList": [{"address": RECIPIENT, "storageKeys": []}]}, "access lists are not supported"),
     ],
 )
-def test_a_call_is_refused_where_the_transaction_would_be(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+async def test_a_call_is_refused_where_the_transaction_would_be(
+    node: RestNode, fields: dict[str, Any], message: str
+) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
-
-    async def scenario(node: RestNode) -> None:
-        for method in ("eth_call", "eth_estimateGas"):
-            code, said = await refusal(node, method, transfer | fields)
-            assert code == -32000
-            assert said.startswith(message)
-
-    run_on_node(tmp_path, scenario, settings())
+    for method in ("eth_call", "eth_estimateGas"):
+        code, said = await refusal(node, method, transfer | fields)
+        assert code == -32000
+        assert said.startswith(message)
 
 
-def test_a_call_without_a_price_needs_none(tmp_path: Path) -> None:
+async def test_a_call_without_a_price_needs_none(node: RestNode) -> None:
     """Wallets ask before they know a price; some then write 0."""
     transfer = {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}
-
-    async def scenario(node: RestNode) -> None:
-        for fields in (
-            {},
-            {"gasPrice": "0x0"},
-            {"maxFeePerGas": "0x0", "maxPriorityFeePerGas": "0x0"},
-            {"type": "0x1"},
-        ):
-            assert await call(node, "eth_estimateGas", transfer | fields) == "0x5208"
-
-    run_on_node(tmp_path, scenario, settings())
+    for fields in (
+        {},
+        {"gasPrice": "0x0"},
+        {"maxFeePerGas": "0x0", "maxPriorityFeePerGas": "0x0"},
+        {"type": "0x1"},
+    ):
+        assert await call(node, "eth_estimateGas", transfer | fields) == "0x5208"
 
 
-def test_no_refusal_of_a_call_looks_like_a_contracts_revert(tmp_path: Path) -> None:
+async def test_no_refusal_of_a_call_looks_like_a_contracts_revert(node: RestNode) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
-
-    async def scenario(node: RestNode) -> None:
-        refused = (
-            [transfer | {"value": hex(MAX_UINT256)}],
-            [transfer | {"gas": "0x1"}],
-            [transfer | {"data": "0x01"}],
-            [transfer | {"chainId": "0x1"}],
-            [{"from": SENDER}],
-            [transfer, "0x99"],
-        )
-        for method in ("eth_call", "eth_estimateGas"):
-            for params in refused:
-                error = (await answer_of(node, method, *params))["error"]
-                assert error["code"] == -32000
-                assert "data" not in error
-
-    run_on_node(tmp_path, scenario, settings())
+    refused = (
+        [transfer | {"value": hex(MAX_UINT256)}],
+        [transfer | {"gas": "0x1"}],
+        [transfer | {"data": "0x01"}],
+        [transfer | {"chainId": "0x1"}],
+        [{"from": SENDER}],
+        [transfer, "0x99"],
+    )
+    for method in ("eth_call", "eth_estimateGas"):
+        for params in refused:
+            error = (await answer_of(node, method, *params))["error"]
+            assert error["code"] == -32000
+            assert "data" not in error

@@ -20,9 +20,8 @@ from cairn.domain.transactions import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, Draft, Tx, TxHash
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS, signed, signed_of_each_type
 from tests.support.pace import PATIENCE_S
-from tests.support.rest_node import RestNode, rest_node, run_on_node
+from tests.support.rest_node import RestNode, rest_node
 from tests.support.rpc_node import answer_of, call, raw, refusal
-from tests.support.virtual_time import run_virtual
 
 SYNC = "eth_sendRawTransactionSync"
 FOR_EVER_MS = int(PATIENCE_S) * 10_000
@@ -30,26 +29,23 @@ UNKNOWN = "0x" + "ab" * 32
 TYPED = Draft(ACCOUNTS[0], ACCOUNTS[1], 9, 21_000, GWEI + 5, 1, DYNAMIC_FEE, 2 * GWEI, 5)
 
 
-def test_raw_transactions_wherever_they_are(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        mined, pending = raw(signed(0)), raw(sign_draft(TYPED, KEYS[TYPED.sender], CHAIN_ID))
-        mined_hash = await call(node, "eth_sendRawTransaction", mined)
-        node.mine()
-        pending_hash = await call(node, "eth_sendRawTransaction", pending)
-        block_hash = (await call(node, "eth_getBlockByNumber", "0x1"))["hash"]
-        for method in ("eth_getRawTransactionByHash", "debug_getRawTransaction"):
-            assert await call(node, method, mined_hash) == mined
-            assert await call(node, method, pending_hash) == pending
-            assert await call(node, method, UNKNOWN) == "0x"
-        by_number, by_hash = "eth_getRawTransactionByBlockNumberAndIndex", "eth_getRawTransactionByBlockHashAndIndex"
-        assert await call(node, by_number, "latest", "0x0") == mined
-        assert await call(node, by_number, "pending", "0x0") == pending
-        assert await call(node, by_hash, block_hash, "0x0") == mined
-        assert await call(node, by_number, "0x1", "0x1") == "0x"
-        assert await call(node, by_number, "0x9", "0x0") == "0x"
-        assert await call(node, by_hash, UNKNOWN, "0x0") == "0x"
-
-    run_on_node(tmp_path, check)
+async def test_raw_transactions_wherever_they_are(node: RestNode) -> None:
+    mined, pending = raw(signed(0)), raw(sign_draft(TYPED, KEYS[TYPED.sender], CHAIN_ID))
+    mined_hash = await call(node, "eth_sendRawTransaction", mined)
+    node.mine()
+    pending_hash = await call(node, "eth_sendRawTransaction", pending)
+    block_hash = (await call(node, "eth_getBlockByNumber", "0x1"))["hash"]
+    for method in ("eth_getRawTransactionByHash", "debug_getRawTransaction"):
+        assert await call(node, method, mined_hash) == mined
+        assert await call(node, method, pending_hash) == pending
+        assert await call(node, method, UNKNOWN) == "0x"
+    by_number, by_hash = "eth_getRawTransactionByBlockNumberAndIndex", "eth_getRawTransactionByBlockHashAndIndex"
+    assert await call(node, by_number, "latest", "0x0") == mined
+    assert await call(node, by_number, "pending", "0x0") == pending
+    assert await call(node, by_hash, block_hash, "0x0") == mined
+    assert await call(node, by_number, "0x1", "0x1") == "0x"
+    assert await call(node, by_number, "0x9", "0x0") == "0x"
+    assert await call(node, by_hash, UNKNOWN, "0x0") == "0x"
 
 
 @asynccontextmanager
@@ -65,33 +61,27 @@ async def waiting(node: RestNode, tx: Tx) -> AsyncIterator["asyncio.Future[Any]"
     assert answer.done()
 
 
-def test_a_submission_is_answered_by_its_receipt(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        async with waiting(node, signed(0)) as answer:
-            node.mine()
-            receipt = (await answer)["result"]
-        assert receipt == await call(node, "eth_getTransactionReceipt", receipt["transactionHash"])
-        # Sent again, it is in its block already.
-        assert await call(node, SYNC, raw(signed(0))) == receipt
-
-    run_on_node(tmp_path, check)
+async def test_a_submission_is_answered_by_its_receipt(node: RestNode) -> None:
+    async with waiting(node, signed(0)) as answer:
+        node.mine()
+        receipt = (await answer)["result"]
+    assert receipt == await call(node, "eth_getTransactionReceipt", receipt["transactionHash"])
+    # Sent again, it is in its block already.
+    assert await call(node, SYNC, raw(signed(0))) == receipt
 
 
 @pytest.mark.parametrize(
     ("limit_ms", "shown"),
     [("0x1", "1ms"), (1, "1ms"), (250, "250ms"), (1_500, "1.5s"), (60_000, "1m0s"), (10**9, "1m0s")],
 )
-def test_a_receipt_that_does_not_come_in_time(tmp_path: Path, limit_ms: object, shown: str) -> None:
-    async def check() -> None:
-        async with rest_node(tmp_path) as node:
-            tx = signed(0)
-            assert (await answer_of(node, SYNC, raw(tx), limit_ms))["error"] == {
-                "code": 4,
-                "message": f"The transaction was added to the transaction pool but wasn't processed in {shown}",
-                "data": "0x" + tx.hash.hex(),
-            }
-
-    run_virtual(check())
+@pytest.mark.virtual_time
+async def test_a_receipt_that_does_not_come_in_time(node: RestNode, limit_ms: object, shown: str) -> None:
+    tx = signed(0)
+    assert (await answer_of(node, SYNC, raw(tx), limit_ms))["error"] == {
+        "code": 4,
+        "message": f"The transaction was added to the transaction pool but wasn't processed in {shown}",
+        "data": "0x" + tx.hash.hex(),
+    }
 
 
 def test_how_long_a_receipt_is_waited_for() -> None:
@@ -103,35 +93,29 @@ def test_how_long_a_receipt_is_waited_for() -> None:
             receipt_wait_ms(wrong)
 
 
-def test_who_waits_for_a_receipt_hears_of_the_drop(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        tx = signed(0)
-        async with waiting(node, tx) as answer:
-            await call(node, "eth_sendRawTransaction", raw(signed(0, gas_price=2 * GWEI)))
-            assert (await answer)["error"] == {
-                "code": 5,
-                "message": "The transaction was added to the transaction pool but was dropped from it: replaced",
-                "data": "0x" + tx.hash.hex(),
-            }
-
-    run_on_node(tmp_path, check)
+async def test_who_waits_for_a_receipt_hears_of_the_drop(node: RestNode) -> None:
+    tx = signed(0)
+    async with waiting(node, tx) as answer:
+        await call(node, "eth_sendRawTransaction", raw(signed(0, gas_price=2 * GWEI)))
+        assert (await answer)["error"] == {
+            "code": 5,
+            "message": "The transaction was added to the transaction pool but was dropped from it: replaced",
+            "data": "0x" + tx.hash.hex(),
+        }
 
 
-def test_who_waits_for_a_receipt_is_answered_at_the_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_for_a_receipt_is_answered_at_the_stop(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(tx_hash: TxHash) -> None:
         await asyncio.Event().wait()
 
-    async def check(node: RestNode) -> None:
-        tx = signed(0)
-        async with waiting(node, tx) as answer:
-            # The core of a node that stops may not answer any more.
-            monkeypatch.setattr(node.core, "find_tx", silent)
-            node.view.on_phase("draining", "stopping")
-            error = (await answer)["error"]
-        assert (error["code"], error["data"]) == (-32002, {"code": "SHUTTING_DOWN", "txHash": "0x" + tx.hash.hex()})
-        assert error["message"].startswith("resource unavailable: the node is stopping")
-
-    run_on_node(tmp_path, check)
+    tx = signed(0)
+    async with waiting(node, tx) as answer:
+        # The core of a node that stops may not answer any more.
+        monkeypatch.setattr(node.core, "find_tx", silent)
+        node.view.on_phase("draining", "stopping")
+        error = (await answer)["error"]
+    assert (error["code"], error["data"]) == (-32002, {"code": "SHUTTING_DOWN", "txHash": "0x" + tx.hash.hex()})
+    assert error["message"].startswith("resource unavailable: the node is stopping")
 
 
 class Leaving:
@@ -145,11 +129,10 @@ class Leaving:
         return {"type": "http.request", "body": self._body}
 
 
-def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.02)
     monkeypatch.setattr(transaction_methods, "MAX_WAIT_MS", FOR_EVER_MS)
-
-    async def check(node: RestNode) -> None:
+    async with rest_node(tmp_path) as node:
         request = {"jsonrpc": "2.0", "id": 1, "method": SYNC, "params": [raw(signed(0)), FOR_EVER_MS]}
         client = Leaving(msgspec.json.encode(request))
 
@@ -170,42 +153,31 @@ def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatc
             await asyncio.gather(node.app(scope, client.receive, send), leave())
         assert (await node.core.status()).pending == 1
 
-    run_on_node(tmp_path, check)
+
+async def test_raw_blocks_and_headers(node: RestNode) -> None:
+    for tx in signed_of_each_type():
+        await call(node, "eth_sendRawTransaction", raw(tx))
+    node.mine()
+    for height, txs in ((0, []), (1, signed_of_each_type())):
+        block = await call(node, "eth_getBlockByNumber", hex(height))
+        for name in (hex(height), block["hash"], {"blockHash": block["hash"]}):
+            header = bytes.fromhex((await call(node, "debug_getRawHeader", name))[2:])
+            assert "0x" + keccak256(header).hex() == block["hash"]
+            items = rlp.decode(bytes.fromhex((await call(node, "debug_getRawBlock", name))[2:]))
+            assert [rlp.encode(items[0]), items[2:]] == [header, [[]]]
+            # A legacy transaction is a list itself, a typed one a string.
+            found = [item if isinstance(item, bytes) else rlp.encode(item) for item in items[1]]
+            assert ["0x" + content.hex() for content in found] == [raw(tx) for tx in txs]
 
 
-def test_raw_blocks_and_headers(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        for tx in signed_of_each_type():
-            await call(node, "eth_sendRawTransaction", raw(tx))
-        node.mine()
-        for height, txs in ((0, []), (1, signed_of_each_type())):
-            block = await call(node, "eth_getBlockByNumber", hex(height))
-            for name in (hex(height), block["hash"], {"blockHash": block["hash"]}):
-                header = bytes.fromhex((await call(node, "debug_getRawHeader", name))[2:])
-                assert "0x" + keccak256(header).hex() == block["hash"]
-                items = rlp.decode(bytes.fromhex((await call(node, "debug_getRawBlock", name))[2:]))
-                assert [rlp.encode(items[0]), items[2:]] == [header, [[]]]
-                # A legacy transaction is a list itself, a typed one a string.
-                found = [item if isinstance(item, bytes) else rlp.encode(item) for item in items[1]]
-                assert ["0x" + content.hex() for content in found] == [raw(tx) for tx in txs]
-
-    run_on_node(tmp_path, check)
+async def test_raw_blocks_that_are_not_there(node: RestNode) -> None:
+    for method, what in (("debug_getRawHeader", "header"), ("debug_getRawBlock", "block")):
+        assert await call(node, method, "0x9") == "0x"
+        assert await refusal(node, method, UNKNOWN) == (-32000, f"{what} {UNKNOWN} not found")
+        assert await refusal(node, method, "pending") == (-32000, "pending block is not available")
 
 
-def test_raw_blocks_that_are_not_there(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        for method, what in (("debug_getRawHeader", "header"), ("debug_getRawBlock", "block")):
-            assert await call(node, method, "0x9") == "0x"
-            assert await refusal(node, method, UNKNOWN) == (-32000, f"{what} {UNKNOWN} not found")
-            assert await refusal(node, method, "pending") == (-32000, "pending block is not available")
-
-    run_on_node(tmp_path, check)
-
-
-def test_there_are_no_account_proofs(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        code, message = await refusal(node, "eth_getProof", "0x" + ACCOUNTS[0].hex(), [], "latest")
-        assert code == -32000
-        assert message.startswith("account proofs are not supported")
-
-    run_on_node(tmp_path, check)
+async def test_there_are_no_account_proofs(node: RestNode) -> None:
+    code, message = await refusal(node, "eth_getProof", "0x" + ACCOUNTS[0].hex(), [], "latest")
+    assert code == -32000
+    assert message.startswith("account proofs are not supported")

@@ -18,7 +18,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct, encode_typed_data
 
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, settings
-from tests.support.rest_node import RestNode, run_on_node, without
+from tests.support.rest_node import RestNode, rest_node, without
 from tests.support.rpc_node import call, refusal
 from tests.support.wallet import dev_account
 
@@ -38,21 +38,18 @@ TYPED: dict[str, Any] = {
 FIELDS = {"from": ALICE, "to": BOB, "value": "0x7", "gas": "0x5208", "gasPrice": hex(GWEI), "nonce": "0x3"}
 
 
-def test_signatures_are_those_of_a_wallet(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        signed = Account.sign_message(encode_defunct(hexstr=MESSAGE), dev_account(0).key).signature.to_0x_hex()
-        assert await call(node, "eth_sign", ALICE, MESSAGE) == signed
-        assert await call(node, "personal_sign", MESSAGE, ALICE) == signed
-        assert await call(node, "personal_sign", MESSAGE, ALICE, "password") == signed
-        typed = Account.sign_message(encode_typed_data(full_message=TYPED), dev_account(1).key).signature.to_0x_hex()
-        assert await call(node, "eth_signTypedData", BOB, TYPED) == typed
-        assert await call(node, "eth_signTypedData_v4", BOB, TYPED) == typed
-        assert await call(node, "eth_signTypedData_v4", BOB, json.dumps(TYPED)) == typed
-
-    run_on_node(tmp_path, check)
+async def test_signatures_are_those_of_a_wallet(node: RestNode) -> None:
+    signed = Account.sign_message(encode_defunct(hexstr=MESSAGE), dev_account(0).key).signature.to_0x_hex()
+    assert await call(node, "eth_sign", ALICE, MESSAGE) == signed
+    assert await call(node, "personal_sign", MESSAGE, ALICE) == signed
+    assert await call(node, "personal_sign", MESSAGE, ALICE, "password") == signed
+    typed = Account.sign_message(encode_typed_data(full_message=TYPED), dev_account(1).key).signature.to_0x_hex()
+    assert await call(node, "eth_signTypedData", BOB, TYPED) == typed
+    assert await call(node, "eth_signTypedData_v4", BOB, TYPED) == typed
+    assert await call(node, "eth_signTypedData_v4", BOB, json.dumps(TYPED)) == typed
 
 
-def test_an_array_of_another_size_than_its_type_is_not_signed(tmp_path: Path) -> None:
+async def test_an_array_of_another_size_than_its_type_is_not_signed(node: RestNode) -> None:
     sized = {"EIP712Domain": TYPED["types"]["EIP712Domain"], "Order": [{"name": "items", "type": "Item[2][]"}]}
     sized |= {"Item": [{"name": "codes", "type": "uint8[3]"}]}
     item = {"codes": [1, 2, 3]}
@@ -60,22 +57,19 @@ def test_an_array_of_another_size_than_its_type_is_not_signed(tmp_path: Path) ->
     def typed(items: object) -> dict[str, Any]:
         return TYPED | {"types": sized, "message": {"items": items}}
 
-    async def check(node: RestNode) -> None:
-        fitting = typed([[item, item], [item, item]])
-        signed = Account.sign_message(encode_typed_data(full_message=fitting), dev_account(0).key).signature
-        assert await call(node, "eth_signTypedData_v4", ALICE, fitting) == signed.to_0x_hex()
-        for wrong, said in (
-            (typed([[item, item], [item]]), "Expected 2 items for array type Item[2], got 1 items"),
-            (typed([[item, {"codes": []}]]), "Expected 3 items for array type uint8[3], got 0 items"),
-        ):
-            refused = (-32602, f"typed data: {said}")
-            assert await refusal(node, "eth_signTypedData_v4", ALICE, wrong) == refused
-            assert await refusal(node, "eth_signTypedData_v4", ALICE, json.dumps(wrong)) == refused
-
-    run_on_node(tmp_path, check)
+    fitting = typed([[item, item], [item, item]])
+    signed = Account.sign_message(encode_typed_data(full_message=fitting), dev_account(0).key).signature
+    assert await call(node, "eth_signTypedData_v4", ALICE, fitting) == signed.to_0x_hex()
+    for wrong, said in (
+        (typed([[item, item], [item]]), "Expected 2 items for array type Item[2], got 1 items"),
+        (typed([[item, {"codes": []}]]), "Expected 3 items for array type uint8[3], got 0 items"),
+    ):
+        refused = (-32602, f"typed data: {said}")
+        assert await refusal(node, "eth_signTypedData_v4", ALICE, wrong) == refused
+        assert await refusal(node, "eth_signTypedData_v4", ALICE, json.dumps(wrong)) == refused
 
 
-def test_typed_data_that_would_keep_a_worker_busy_is_not_signed(tmp_path: Path) -> None:
+async def test_typed_data_that_would_keep_a_worker_busy_is_not_signed(node: RestNode) -> None:
     types = {f"T{number}": [{"name": "x", "type": "string"}] for number in range(100)}
     types |= {"Order": [{"name": "items", "type": "Item[]"}, {"name": "more", "type": "Item[][]"}]}
     types |= {"Item": [{"name": f"t{number}", "type": f"T{number}"} for number in range(100)]}
@@ -84,30 +78,24 @@ def test_typed_data_that_would_keep_a_worker_busy_is_not_signed(tmp_path: Path) 
         message = {"items": [{}] * items, "more": [[{}] * more]}
         return without(TYPED, "types") | {"types": types, "domain": {"name": "Shop"}, "message": message}
 
-    async def check(node: RestNode) -> None:
-        # With the order itself 164 objects, for each of which 304 fields are read; and then one object more.
-        fitting = typed(100, 63)
-        signed = Account.sign_message(encode_typed_data(full_message=fitting), dev_account(0).key).signature
-        assert await call(node, "eth_signTypedData_v4", ALICE, fitting) == signed.to_0x_hex()
-        refused = (-32602, "typed data: too many objects for so many types")
-        assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(100, 64)) == refused
-        assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(20_000, 0)) == refused
-        lists = typed(0, 0) | {"types": {"Order": [{"name": "items", "type": "string[][]"}]}}
-        fitting, more = ({**lists, "message": {"items": [[""] * items]}} for items in (4_999, 5_000))
-        assert len(await call(node, "eth_signTypedData_v4", ALICE, fitting)) == 2 + 2 * 65
-        refused = (-32602, "typed data: more than 5000 items in arrays")
-        assert await refusal(node, "eth_signTypedData_v4", ALICE, more) == refused
-
-    run_on_node(tmp_path, check)
+    # With the order itself 164 objects, for each of which 304 fields are read; and then one object more.
+    fitting = typed(100, 63)
+    signed = Account.sign_message(encode_typed_data(full_message=fitting), dev_account(0).key).signature
+    assert await call(node, "eth_signTypedData_v4", ALICE, fitting) == signed.to_0x_hex()
+    refused = (-32602, "typed data: too many objects for so many types")
+    assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(100, 64)) == refused
+    assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(20_000, 0)) == refused
+    lists = typed(0, 0) | {"types": {"Order": [{"name": "items", "type": "string[][]"}]}}
+    fitting, more = ({**lists, "message": {"items": [[""] * items]}} for items in (4_999, 5_000))
+    assert len(await call(node, "eth_signTypedData_v4", ALICE, fitting)) == 2 + 2 * 65
+    refused = (-32602, "typed data: more than 5000 items in arrays")
+    assert await refusal(node, "eth_signTypedData_v4", ALICE, more) == refused
 
 
-def test_typed_data_has_all_its_parts(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        for part in TYPED:
-            refused = (-32602, f"typed data: {part} is missing")
-            assert await refusal(node, "eth_signTypedData_v4", ALICE, without(TYPED, part)) == refused
-
-    run_on_node(tmp_path, check)
+async def test_typed_data_has_all_its_parts(node: RestNode) -> None:
+    for part in TYPED:
+        refused = (-32602, f"typed data: {part} is missing")
+        assert await refusal(node, "eth_signTypedData_v4", ALICE, without(TYPED, part)) == refused
 
 
 def test_whoever_signs_typed_data_cannot_end_the_process_with_nested_input() -> None:
@@ -152,12 +140,17 @@ class PausedImport(MetaPathFinder, Loader):
         vars(module)["encode_typed_data"] = encode_typed_data
 
 
-def test_others_are_served_while_the_library_for_typed_data_is_imported(
+async def test_others_are_served_while_the_library_for_typed_data_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused = PausedImport()
 
-    async def check(node: RestNode) -> None:
+    # As in a process that has not signed typed data yet.
+    monkeypatch.setattr(eth_account, "messages", sys.modules["eth_account.messages"])
+    monkeypatch.delitem(sys.modules, "eth_account.messages")
+    monkeypatch.setattr(sys, "meta_path", [paused, *sys.meta_path])
+
+    async with rest_node(tmp_path) as node:
         signing = asyncio.ensure_future(call(node, "eth_signTypedData_v4", ALICE, TYPED))
         while not paused.begun.is_set() and not signing.done():
             await asyncio.sleep(0.001)
@@ -166,88 +159,70 @@ def test_others_are_served_while_the_library_for_typed_data_is_imported(
         assert len(await signing) == 2 + 2 * 65
         assert paused.was_released == [True], "the event loop stood still until the import went on by itself"
 
-    # As in a process that has not signed typed data yet.
-    monkeypatch.setattr(eth_account, "messages", sys.modules["eth_account.messages"])
-    monkeypatch.delitem(sys.modules, "eth_account.messages")
-    monkeypatch.setattr(sys, "meta_path", [paused, *sys.meta_path])
-    run_on_node(tmp_path, check)
+
+async def test_a_transaction_is_signed_and_not_sent(node: RestNode) -> None:
+    signed = await call(node, "eth_signTransaction", FIELDS)
+    fields: dict[str, Any] = {
+        "to": BOB,
+        "value": 7,
+        "gas": 21_000,
+        "gasPrice": GWEI,
+        "nonce": 3,
+        "chainId": CHAIN_ID,
+    }
+    wallets = dev_account(0).sign_transaction(fields)
+    assert signed["raw"] == wallets.raw_transaction.to_0x_hex()
+    assert (signed["tx"]["hash"], signed["tx"]["blockHash"]) == (wallets.hash.to_0x_hex(), None)
+    assert await call(node, "txpool_status") == {"pending": "0x0", "queued": "0x0"}
+    caps = {"maxFeePerGas": 3 * GWEI, "maxPriorityFeePerGas": 5}
+    asked = without(FIELDS, "gasPrice") | {name: hex(value) for name, value in caps.items()}
+    typed = await call(node, "eth_signTransaction", asked)
+    dynamic = dev_account(0).sign_transaction(without(fields, "gasPrice") | caps)
+    assert typed["raw"] == dynamic.raw_transaction.to_0x_hex()
+    assert (typed["tx"]["hash"], typed["tx"]["type"]) == (dynamic.hash.to_0x_hex(), "0x2")
+    least = await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB})
+    assert await call(node, "eth_sendRawTransaction", least["raw"]) == least["tx"]["hash"]
+    assert (await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB}))["tx"]["nonce"] == "0x1"
 
 
-def test_a_transaction_is_signed_and_not_sent(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        signed = await call(node, "eth_signTransaction", FIELDS)
-        fields: dict[str, Any] = {
-            "to": BOB,
-            "value": 7,
-            "gas": 21_000,
-            "gasPrice": GWEI,
-            "nonce": 3,
-            "chainId": CHAIN_ID,
-        }
-        wallets = dev_account(0).sign_transaction(fields)
-        assert signed["raw"] == wallets.raw_transaction.to_0x_hex()
-        assert (signed["tx"]["hash"], signed["tx"]["blockHash"]) == (wallets.hash.to_0x_hex(), None)
-        assert await call(node, "txpool_status") == {"pending": "0x0", "queued": "0x0"}
-        caps = {"maxFeePerGas": 3 * GWEI, "maxPriorityFeePerGas": 5}
-        asked = without(FIELDS, "gasPrice") | {name: hex(value) for name, value in caps.items()}
-        typed = await call(node, "eth_signTransaction", asked)
-        dynamic = dev_account(0).sign_transaction(without(fields, "gasPrice") | caps)
-        assert typed["raw"] == dynamic.raw_transaction.to_0x_hex()
-        assert (typed["tx"]["hash"], typed["tx"]["type"]) == (dynamic.hash.to_0x_hex(), "0x2")
-        least = await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB})
-        assert await call(node, "eth_sendRawTransaction", least["raw"]) == least["tx"]["hash"]
-        assert (await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB}))["tx"]["nonce"] == "0x1"
-
-    run_on_node(tmp_path, check)
-
-
-def test_for_strangers_and_out_of_shape(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        for method, *params in (
-            ("eth_sign", STRANGER, MESSAGE),
-            ("personal_sign", MESSAGE, STRANGER),
-            ("eth_signTypedData_v4", STRANGER, TYPED),
-            ("eth_signTransaction", FIELDS | {"from": STRANGER}),
-            ("eth_signTransaction", {"to": BOB}),
-        ):
-            assert await refusal(node, method, *params) == (-32000, "unknown account")
-        out_of_shape: list[object] = [{}, "{", [], 5, TYPED | {"primaryType": "Nothing"}, TYPED | {"types": {}}]
-        for wrong in out_of_shape:
-            code, message = await refusal(node, "eth_signTypedData_v4", ALICE, wrong)
-            assert (code, message[:10]) == (-32602, "typed data")
-        assert (await refusal(node, "eth_sign", ALICE, "pay"))[0] == -32602
-
-    run_on_node(tmp_path, check)
+async def test_for_strangers_and_out_of_shape(node: RestNode) -> None:
+    for method, *params in (
+        ("eth_sign", STRANGER, MESSAGE),
+        ("personal_sign", MESSAGE, STRANGER),
+        ("eth_signTypedData_v4", STRANGER, TYPED),
+        ("eth_signTransaction", FIELDS | {"from": STRANGER}),
+        ("eth_signTransaction", {"to": BOB}),
+    ):
+        assert await refusal(node, method, *params) == (-32000, "unknown account")
+    out_of_shape: list[object] = [{}, "{", [], 5, TYPED | {"primaryType": "Nothing"}, TYPED | {"types": {}}]
+    for wrong in out_of_shape:
+        code, message = await refusal(node, "eth_signTypedData_v4", ALICE, wrong)
+        assert (code, message[:10]) == (-32602, "typed data")
+    assert (await refusal(node, "eth_sign", ALICE, "pay"))[0] == -32602
 
 
 @pytest.mark.parametrize(
     "method",
     ["eth_sign", "personal_sign", "eth_signTypedData", "eth_signTypedData_v4", "eth_signTransaction", "anvil_nodeInfo"],
 )
-def test_no_other_chain_has_them(tmp_path: Path, method: str) -> None:
-    async def check(node: RestNode) -> None:
-        node.view.on_info(msgspec.structs.replace(node.core.info(), signs_for=[]))
-        absent = f"the method {method} does not exist/is not available"
-        assert await refusal(node, method, ALICE, MESSAGE) == (-32601, absent)
-        assert "personal" not in await call(node, "rpc_modules")
-
-    run_on_node(tmp_path, check)
+async def test_no_other_chain_has_them(node: RestNode, method: str) -> None:
+    node.view.on_info(msgspec.structs.replace(node.core.info(), signs_for=[]))
+    absent = f"the method {method} does not exist/is not available"
+    assert await refusal(node, method, ALICE, MESSAGE) == (-32601, absent)
+    assert "personal" not in await call(node, "rpc_modules")
 
 
-def test_an_account_is_impersonated_where_the_node_has_its_key(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
-        for tool in ("anvil", "hardhat"):
-            assert await call(node, f"{tool}_impersonateAccount", ALICE) is None
-            code, message = await refusal(node, f"{tool}_impersonateAccount", STRANGER)
-            assert code == -32000
-            assert message.startswith("no signer available")
-            assert await call(node, f"{tool}_stopImpersonatingAccount", ALICE) is None
-
-    run_on_node(tmp_path, check)
+async def test_an_account_is_impersonated_where_the_node_has_its_key(node: RestNode) -> None:
+    for tool in ("anvil", "hardhat"):
+        assert await call(node, f"{tool}_impersonateAccount", ALICE) is None
+        code, message = await refusal(node, f"{tool}_impersonateAccount", STRANGER)
+        assert code == -32000
+        assert message.startswith("no signer available")
+        assert await call(node, f"{tool}_stopImpersonatingAccount", ALICE) is None
 
 
-def test_tools_know_the_node(tmp_path: Path) -> None:
-    async def check(node: RestNode) -> None:
+async def test_tools_know_the_node(tmp_path: Path) -> None:
+    async with rest_node(tmp_path, settings(proposer=ACCOUNTS[7])) as node:
         await call(node, "evm_mine")
         block = await call(node, "eth_getBlockByNumber", "latest")
         info, metadata = await call(node, "anvil_nodeInfo"), await call(node, "hardhat_metadata")
@@ -259,5 +234,3 @@ def test_tools_know_the_node(tmp_path: Path) -> None:
         assert (await call(node, "hardhat_metadata"))["instanceId"] == metadata["instanceId"]
         assert {"eth", "debug", "personal", "anvil"} <= (await call(node, "rpc_modules")).keys()
         assert await call(node, "eth_coinbase") == block["miner"]
-
-    run_on_node(tmp_path, check, settings(proposer=ACCOUNTS[7]))

@@ -20,7 +20,7 @@ from cairn.config import Settings
 from cairn.domain.types import Address
 from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, settings
 from tests.support.recording_socket import RecordingSocket
-from tests.support.rest_node import RestNode, run_on_node
+from tests.support.rest_node import RestNode, rest_node
 from tests.support.rpc_node import FEE, answer_of, call, refusal
 
 ALICE, BOB = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
@@ -70,151 +70,125 @@ async def calls_of(node: RestNode, *asked: Any) -> list[Sequence[Any]]:
     return [block["calls"] for block in await call(node, "eth_simulateV1", *asked)]
 
 
-def test_a_transfer_is_tried_and_nothing_happens(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        head = await call(node, "eth_getBlockByNumber", "latest", False)
-        (block,) = await call(node, "eth_simulateV1", payload(paid(PAYMENT), validation=True), "latest")
-        (result,) = block["calls"]
-        assert result == {
-            "returnData": "0x", "logs": [], "gasUsed": "0x5208", "maxUsedGas": "0x5208", "status": "0x1",
-        }  # fmt: skip
-        assert (block["number"], block["parentHash"]) == ("0x1", head["hash"])
-        assert int(block["timestamp"], 16) == int(head["timestamp"], 16) + 1
-        assert (block["gasUsed"], block["baseFeePerGas"]) == ("0x5208", hex(GWEI))
-        assert len(block["transactions"]) == 1
-        # No block was made, nothing is pending, and nobody has paid.
-        assert await call(node, "eth_blockNumber") == "0x0"
-        assert await call(node, "eth_getBalance", CAROL, "pending") == "0x0"
-        assert await call(node, "eth_getTransactionCount", ALICE, "pending") == "0x0"
-
-    run_on_node(tmp_path, scenario)
+async def test_a_transfer_is_tried_and_nothing_happens(node: RestNode) -> None:
+    head = await call(node, "eth_getBlockByNumber", "latest", False)
+    (block,) = await call(node, "eth_simulateV1", payload(paid(PAYMENT), validation=True), "latest")
+    (result,) = block["calls"]
+    assert result == {
+        "returnData": "0x", "logs": [], "gasUsed": "0x5208", "maxUsedGas": "0x5208", "status": "0x1",
+    }  # fmt: skip
+    assert (block["number"], block["parentHash"]) == ("0x1", head["hash"])
+    assert int(block["timestamp"], 16) == int(head["timestamp"], 16) + 1
+    assert (block["gasUsed"], block["baseFeePerGas"]) == ("0x5208", hex(GWEI))
+    assert len(block["transactions"]) == 1
+    # No block was made, nothing is pending, and nobody has paid.
+    assert await call(node, "eth_blockNumber") == "0x0"
+    assert await call(node, "eth_getBalance", CAROL, "pending") == "0x0"
+    assert await call(node, "eth_getTransactionCount", ALICE, "pending") == "0x0"
 
 
-def test_what_one_transfer_brings_the_next_can_spend(tmp_path: Path) -> None:
+async def test_what_one_transfer_brings_the_next_can_spend(node: RestNode) -> None:
     onward = {"from": CAROL, "to": DAVE, "value": "0x7"}
-
-    async def scenario(node: RestNode) -> None:
-        results = await calls_of(node, payload(paid(PAYMENT, onward), paid({"from": DAVE, "to": BOB, "value": "0x7"})))
-        assert [len(each) for each in results] == [2, 1]
-        code, message = await refusal(node, "eth_simulateV1", payload(paid(PAYMENT, onward, onward)))
-        assert code == -38014
-        assert message.startswith("insufficient funds for gas * price + value: the transfer costs 7")
-        # With validation the fee must be paid as well, of what came with the payment.
-        enough = PAYMENT | {"value": hex(7 + FEE)}
-        await calls_of(node, payload(paid(enough, onward), validation=True))
-        short = PAYMENT | {"value": hex(6 + FEE)}
-        assert (await refusal(node, "eth_simulateV1", payload(paid(short, onward), validation=True)))[0] == -38014
-
-    run_on_node(tmp_path, scenario)
+    results = await calls_of(node, payload(paid(PAYMENT, onward), paid({"from": DAVE, "to": BOB, "value": "0x7"})))
+    assert [len(each) for each in results] == [2, 1]
+    code, message = await refusal(node, "eth_simulateV1", payload(paid(PAYMENT, onward, onward)))
+    assert code == -38014
+    assert message.startswith("insufficient funds for gas * price + value: the transfer costs 7")
+    # With validation the fee must be paid as well, of what came with the payment.
+    enough = PAYMENT | {"value": hex(7 + FEE)}
+    await calls_of(node, payload(paid(enough, onward), validation=True))
+    short = PAYMENT | {"value": hex(6 + FEE)}
+    assert (await refusal(node, "eth_simulateV1", payload(paid(short, onward), validation=True)))[0] == -38014
 
 
-def test_accounts_and_blocks_are_as_the_caller_says(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        rich = {DAVE: {"balance": hex(9 + 2 * 21_000 * 10), "nonce": "0x5"}}
-        named = {"baseFeePerGas": "0xa", "gasLimit": hex(42_000), "feeRecipient": CAROL, "time": hex(2**33)}
-        pay = {"from": DAVE, "to": BOB, "value": "0x4", "maxFeePerGas": "0xa"}
-        first = paid(pay, pay, stateOverrides=rich, blockOverrides=named)
-        block, after = await call(
-            node, "eth_simulateV1", payload(first, paid(), validation=True, returnFullTransactions=True)
-        )
-        assert [int(tx["nonce"], 16) for tx in block["transactions"]] == [5, 6]
-        assert (block["baseFeePerGas"], block["gasLimit"], block["miner"]) == ("0xa", hex(42_000), CAROL)
-        assert (block["timestamp"], after["timestamp"]) == (hex(2**33), hex(2**33 + 1))
-        assert (after["parentHash"], after["baseFeePerGas"]) == (block["hash"], hex(GWEI))
-        # One coin is left, and the fees are there for whom the block names.
-        last = {"from": DAVE, "to": BOB, "value": "0x1"}
-        fees = {"from": CAROL, "to": BOB, "value": hex(2 * 21_000 * 10)}
-        free = paid(blockOverrides={"baseFeePerGas": "0x0"})
-        await calls_of(node, payload(first, free | {"calls": [last, fees]}, validation=True))
-        too_much = free | {"calls": [last, last]}
-        assert (await refusal(node, "eth_simulateV1", payload(first, too_much, validation=True)))[0] == -38014
-
-    run_on_node(tmp_path, scenario)
+async def test_accounts_and_blocks_are_as_the_caller_says(node: RestNode) -> None:
+    rich = {DAVE: {"balance": hex(9 + 2 * 21_000 * 10), "nonce": "0x5"}}
+    named = {"baseFeePerGas": "0xa", "gasLimit": hex(42_000), "feeRecipient": CAROL, "time": hex(2**33)}
+    pay = {"from": DAVE, "to": BOB, "value": "0x4", "maxFeePerGas": "0xa"}
+    first = paid(pay, pay, stateOverrides=rich, blockOverrides=named)
+    block, after = await call(
+        node, "eth_simulateV1", payload(first, paid(), validation=True, returnFullTransactions=True)
+    )
+    assert [int(tx["nonce"], 16) for tx in block["transactions"]] == [5, 6]
+    assert (block["baseFeePerGas"], block["gasLimit"], block["miner"]) == ("0xa", hex(42_000), CAROL)
+    assert (block["timestamp"], after["timestamp"]) == (hex(2**33), hex(2**33 + 1))
+    assert (after["parentHash"], after["baseFeePerGas"]) == (block["hash"], hex(GWEI))
+    # One coin is left, and the fees are there for whom the block names.
+    last = {"from": DAVE, "to": BOB, "value": "0x1"}
+    fees = {"from": CAROL, "to": BOB, "value": hex(2 * 21_000 * 10)}
+    free = paid(blockOverrides={"baseFeePerGas": "0x0"})
+    await calls_of(node, payload(first, free | {"calls": [last, fees]}, validation=True))
+    too_much = free | {"calls": [last, last]}
+    assert (await refusal(node, "eth_simulateV1", payload(first, too_much, validation=True)))[0] == -38014
 
 
-def test_coins_that_move_are_told_as_geth_tells_them(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        nothing = PAYMENT | {"value": "0x0"}
-        (block,) = await call(
-            node, "eth_simulateV1", payload(paid(PAYMENT, nothing, PAYMENT | {"to": DAVE}), traceTransfers=True)
-        )
-        first, none, second = (result["logs"] for result in block["calls"])
-        assert none == []
-        assert first[0] == {
-            "address": "0x" + "ee" * 20,
-            "topics": [
-                "0x" + keccak(text="Transfer(address,address,uint256)").hex(),
-                "0x" + "00" * 12 + ALICE[2:],
-                "0x" + "00" * 12 + CAROL[2:],
-            ],
-            "data": "0x" + "00" * 31 + "07",
-            "blockNumber": block["number"],
-            "blockHash": block["hash"],
-            "blockTimestamp": block["timestamp"],
-            "transactionHash": block["transactions"][0],
-            "transactionIndex": "0x0",
-            "logIndex": "0x0",
-            "removed": False,
-        }
-        assert (second[0]["logIndex"], second[0]["transactionIndex"]) == ("0x1", "0x2")
-
-    run_on_node(tmp_path, scenario)
+async def test_coins_that_move_are_told_as_geth_tells_them(node: RestNode) -> None:
+    nothing = PAYMENT | {"value": "0x0"}
+    (block,) = await call(
+        node, "eth_simulateV1", payload(paid(PAYMENT, nothing, PAYMENT | {"to": DAVE}), traceTransfers=True)
+    )
+    first, none, second = (result["logs"] for result in block["calls"])
+    assert none == []
+    assert first[0] == {
+        "address": "0x" + "ee" * 20,
+        "topics": [
+            "0x" + keccak(text="Transfer(address,address,uint256)").hex(),
+            "0x" + "00" * 12 + ALICE[2:],
+            "0x" + "00" * 12 + CAROL[2:],
+        ],
+        "data": "0x" + "00" * 31 + "07",
+        "blockNumber": block["number"],
+        "blockHash": block["hash"],
+        "blockTimestamp": block["timestamp"],
+        "transactionHash": block["transactions"][0],
+        "transactionIndex": "0x0",
+        "logIndex": "0x0",
+        "removed": False,
+    }
+    assert (second[0]["logIndex"], second[0]["transactionIndex"]) == ("0x1", "0x2")
 
 
-def test_a_tried_transaction_is_the_one_that_would_be_signed(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        tried = PAYMENT | {"maxFeePerGas": hex(2 * GWEI), "maxPriorityFeePerGas": hex(5), "gas": hex(30_000)}
-        asked = payload(paid(tried), validation=True, returnFullTransactions=True)
-        ((tx,),) = [block["transactions"] for block in await call(node, "eth_simulateV1", asked)]
-        assert (tx["type"], tx["from"], tx["gasPrice"]) == ("0x2", ALICE, hex(GWEI + 5))
-        unsigned = [1337, 0, 5, 2 * GWEI, 30_000, bytes.fromhex(CAROL[2:]), 7, b"", []]
-        assert tx["hash"] == "0x" + keccak(b"\x02" + rlp.encode([*unsigned, 0, 0, 0])).hex()
-        signed = Wallet.sign_transaction(
-            {
-                "chainId": 1337, "nonce": 0, "maxPriorityFeePerGas": 5, "maxFeePerGas": 2 * GWEI,
-                "gas": 30_000, "to": bytes.fromhex(CAROL[2:]), "value": 7,
-            },
-            b"\x01" * 32,
-        )  # fmt: skip
-        assert rlp.decode(bytes(signed.raw_transaction)[1:])[:9] == rlp.decode(rlp.encode(unsigned))
-
-    run_on_node(tmp_path, scenario)
+async def test_a_tried_transaction_is_the_one_that_would_be_signed(node: RestNode) -> None:
+    tried = PAYMENT | {"maxFeePerGas": hex(2 * GWEI), "maxPriorityFeePerGas": hex(5), "gas": hex(30_000)}
+    asked = payload(paid(tried), validation=True, returnFullTransactions=True)
+    ((tx,),) = [block["transactions"] for block in await call(node, "eth_simulateV1", asked)]
+    assert (tx["type"], tx["from"], tx["gasPrice"]) == ("0x2", ALICE, hex(GWEI + 5))
+    unsigned = [1337, 0, 5, 2 * GWEI, 30_000, bytes.fromhex(CAROL[2:]), 7, b"", []]
+    assert tx["hash"] == "0x" + keccak(b"\x02" + rlp.encode([*unsigned, 0, 0, 0])).hex()
+    signed = Wallet.sign_transaction(
+        {
+            "chainId": 1337, "nonce": 0, "maxPriorityFeePerGas": 5, "maxFeePerGas": 2 * GWEI,
+            "gas": 30_000, "to": bytes.fromhex(CAROL[2:]), "value": 7,
+        },
+        b"\x01" * 32,
+    )  # fmt: skip
+    assert rlp.decode(bytes(signed.raw_transaction)[1:])[:9] == rlp.decode(rlp.encode(unsigned))
 
 
-def test_it_starts_from_any_block(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await call(node, "eth_sendTransaction", PAYMENT | {"to": BOB})
-        node.mine()
-        for block, number, nonce in (("earliest", "0x1", "0x0"), ("latest", "0x2", "0x1")):
-            asked = payload(paid(PAYMENT), validation=True, returnFullTransactions=True)
-            (tried,) = await call(node, "eth_simulateV1", asked, block)
-            assert (tried["number"], tried["transactions"][0]["nonce"]) == (number, nonce)
-        assert (await refusal(node, "eth_simulateV1", payload(paid()), "0x9"))[1] == "header not found"
-
-    run_on_node(tmp_path, scenario)
+async def test_it_starts_from_any_block(node: RestNode) -> None:
+    await call(node, "eth_sendTransaction", PAYMENT | {"to": BOB})
+    node.mine()
+    for block, number, nonce in (("earliest", "0x1", "0x0"), ("latest", "0x2", "0x1")):
+        asked = payload(paid(PAYMENT), validation=True, returnFullTransactions=True)
+        (tried,) = await call(node, "eth_simulateV1", asked, block)
+        assert (tried["number"], tried["transactions"][0]["nonce"]) == (number, nonce)
+    assert (await refusal(node, "eth_simulateV1", payload(paid()), "0x9"))[1] == "header not found"
 
 
-def test_what_could_not_be_is_refused(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for asked, code, begins in REFUSED:
-            found, message = await refusal(node, "eth_simulateV1", asked)
-            assert (found, message[: len(begins)]) == (code, begins)
-
-    run_on_node(tmp_path, scenario)
+async def test_what_could_not_be_is_refused(node: RestNode) -> None:
+    for asked, code, begins in REFUSED:
+        found, message = await refusal(node, "eth_simulateV1", asked)
+        assert (found, message[: len(begins)]) == (code, begins)
 
 
-def test_without_validation_a_nonce_is_not_looked_at(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        answer = await answer_of(node, "eth_simulateV1", payload(paid(PAYMENT | {"nonce": "0x9"})))
-        assert answer["result"][0]["calls"][0]["status"] == "0x1"
-
-    run_on_node(tmp_path, scenario)
+async def test_without_validation_a_nonce_is_not_looked_at(node: RestNode) -> None:
+    answer = await answer_of(node, "eth_simulateV1", payload(paid(PAYMENT | {"nonce": "0x9"})))
+    assert answer["result"][0]["calls"][0]["status"] == "0x1"
 
 
-def test_each_transfer_and_override_counts_against_the_rate_limit(tmp_path: Path) -> None:
+async def test_each_transfer_and_override_counts_against_the_rate_limit(tmp_path: Path) -> None:
     """As the calls of a batch do."""
-
-    async def scenario(node: RestNode) -> None:
+    async with rest_node(tmp_path, settings(rate_limit_per_s=0.001, rate_limit_burst=10)) as node:
         far = httpx.ASGITransport(node.app, client=("192.0.2.1", 5))
         async with httpx.AsyncClient(transport=far, base_url="http://localhost") as client:
 
@@ -234,8 +208,6 @@ def test_each_transfer_and_override_counts_against_the_rate_limit(tmp_path: Path
             assert (done, last["code"]) == ([None, None, None], -32005)
         # Loopback is never limited.
         assert len(await calls_of(node, payload(paid(*[PAYMENT] * 250)))) == 1
-
-    run_on_node(tmp_path, scenario, settings(rate_limit_per_s=0.001, rate_limit_burst=10))
 
 
 class FarSocket(RecordingSocket):
@@ -264,8 +236,8 @@ class FarSocket(RecordingSocket):
         pass
 
 
-def test_over_a_socket_it_counts_as_much(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
+async def test_over_a_socket_it_counts_as_much(tmp_path: Path) -> None:
+    async with rest_node(tmp_path, settings(rate_limit_per_s=0.001, rate_limit_burst=10)) as node:
         nine = {"jsonrpc": "2.0", "id": 1, "method": "eth_simulateV1", "params": [payload(paid(*[PAYMENT] * 9))]}
         socket = FarSocket([nine, nine])
         scope = {
@@ -276,8 +248,6 @@ def test_over_a_socket_it_counts_as_much(tmp_path: Path) -> None:
         # Ten requests may be made, and one of them was to connect.
         done, refused = socket.messages
         assert ("result" in done, refused["error"]["code"]) == (True, -32005)
-
-    run_on_node(tmp_path, scenario, settings(rate_limit_per_s=0.001, rate_limit_burst=10))
 
 
 class PausedTurns:
@@ -307,47 +277,44 @@ DAVE_PAYS = {"from": DAVE, "to": BOB, "value": "0x1"}
     ],
     ids=["between blocks", "between transfers", "when every account was read"],
 )
-def test_a_revert_meanwhile_ends_it(
+async def test_a_revert_meanwhile_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: dict[str, Any], is_over: bool
 ) -> None:
     """Dave has coins only in the block that the revert removes."""
-    check_revert_meanwhile(tmp_path, monkeypatch, is_over, simulation_methods, "eth_simulateV1", tried)
+    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, simulation_methods, "eth_simulateV1", tried)
 
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["while files are moved", "when another chain is open"])
 @pytest.mark.parametrize("percentiles", [[], [50]])
-def test_a_revert_meanwhile_ends_a_fee_history(
+async def test_a_revert_meanwhile_ends_a_fee_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, percentiles: list[int]
 ) -> None:
     asked = ("eth_feeHistory", "0x2", "latest", percentiles)
-    check_revert_meanwhile(tmp_path, monkeypatch, is_over, account_methods, *asked)
+    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, account_methods, *asked)
 
 
-def check_revert_meanwhile(
+async def check_revert_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, module: ModuleType, *asked: Any
 ) -> None:
-    async def main() -> None:
-        turns = PausedTurns()
-        monkeypatch.setattr(module, "in_slices", turns)
-        view = ChainView(tmp_path / "scratch")
-        async with opened_core(tmp_path / "data") as core:
-            snapshot = await core.snapshot()
-            await core.set_balance(Address(bytes.fromhex(DAVE[2:])), 10**18)
-            view.on_info(core.info())
-            view.on_phase("ready", "")
-            node = RestNode(core, view, settings())
-            answering = asyncio.ensure_future(refusal(node, *asked))
-            await turns.reached.wait()
-            await core.revert(snapshot)
-            view.on_info(core.info())
-        async with opened_core(tmp_path / "data") as core:
-            if is_over:
-                await core.mine()
-                view.on_info(core.info())
-                assert view.height == 1, "the height that it starts from exists again"
-            turns.goes_on.set()
-            assert await answering == (-32002, "resource unavailable: the chain was reverted meanwhile: ask again")
-        view.close()
-
     (tmp_path / "scratch").mkdir()
-    asyncio.run(main())
+    turns = PausedTurns()
+    monkeypatch.setattr(module, "in_slices", turns)
+    view = ChainView(tmp_path / "scratch")
+    async with opened_core(tmp_path / "data") as core:
+        snapshot = await core.snapshot()
+        await core.set_balance(Address(bytes.fromhex(DAVE[2:])), 10**18)
+        view.on_info(core.info())
+        view.on_phase("ready", "")
+        node = RestNode(core, view, settings())
+        answering = asyncio.ensure_future(refusal(node, *asked))
+        await turns.reached.wait()
+        await core.revert(snapshot)
+        view.on_info(core.info())
+    async with opened_core(tmp_path / "data") as core:
+        if is_over:
+            await core.mine()
+            view.on_info(core.info())
+            assert view.height == 1, "the height that it starts from exists again"
+        turns.goes_on.set()
+        assert await answering == (-32002, "resource unavailable: the chain was reverted meanwhile: ask again")
+    view.close()

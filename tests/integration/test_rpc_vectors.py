@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cairn.domain.transactions import sign_draft
 from cairn.domain.types import Draft
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS, signed
-from tests.support.rest_node import RestNode, hash_of, run_on_node
+from tests.support.rest_node import RestNode, hash_of
 from tests.support.rpc_node import call, raw, refusal
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "execution-apis"
@@ -39,78 +39,64 @@ def assert_fits(value: object, schema: str) -> None:
     Draft202012Validator({"$ref": f"#/$defs/{schema}", "$defs": DEFINITIONS}).validate(value)
 
 
-def test_what_any_chain_answers(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for name, request, expected in round_trips("any-chain.io"):
-            assert (await node.post(request, "/rpc")).json() == expected, name
-
-    run_on_node(tmp_path, scenario)
+async def test_what_any_chain_answers(node: RestNode) -> None:
+    for name, request, expected in round_trips("any-chain.io"):
+        assert (await node.post(request, "/rpc")).json() == expected, name
 
 
-def test_refusals_begin_as_published(tmp_path: Path) -> None:
+async def test_refusals_begin_as_published(node: RestNode) -> None:
     published = {
         name.rpartition("/")[2]: response["error"]["message"].partition(":")[0]
         for name, _, response in round_trips("refusals.io")
     }
-
-    async def scenario(node: RestNode) -> None:
-        await call(node, "eth_sendRawTransaction", raw(signed(0)))
-        node.mine()
-        await call(node, "eth_sendRawTransaction", raw(signed(1)))
-        sender = ACCOUNTS[0]
-        plain = Draft(sender, ACCOUNTS[1], 1, 21_000, GWEI, 2)
-        refused = {
-            "send-already-known": signed(1),
-            "send-insufficient-funds": sign_draft(replace(plain, value=10**30), KEYS[sender], CHAIN_ID),
-            "send-intrinsic-gas-too-low": sign_draft(replace(plain, gas=1), KEYS[sender], CHAIN_ID),
-            "send-nonce-too-low": signed(0, value=2),
-            "send-replacement-underpriced": signed(1, value=2),
-            "send-tx-gas-exceeds-block-limit": sign_draft(replace(plain, gas=2**40), KEYS[sender], CHAIN_ID),
-        }
-        assert refused.keys() == published.keys()
-        for name, tx in refused.items():
-            code, message = await refusal(node, "eth_sendRawTransaction", raw(tx))
-            assert (code, message.partition(":")[0]) == (-32000, published[name])
-
-    run_on_node(tmp_path, scenario)
+    await call(node, "eth_sendRawTransaction", raw(signed(0)))
+    node.mine()
+    await call(node, "eth_sendRawTransaction", raw(signed(1)))
+    sender = ACCOUNTS[0]
+    plain = Draft(sender, ACCOUNTS[1], 1, 21_000, GWEI, 2)
+    refused = {
+        "send-already-known": signed(1),
+        "send-insufficient-funds": sign_draft(replace(plain, value=10**30), KEYS[sender], CHAIN_ID),
+        "send-intrinsic-gas-too-low": sign_draft(replace(plain, gas=1), KEYS[sender], CHAIN_ID),
+        "send-nonce-too-low": signed(0, value=2),
+        "send-replacement-underpriced": signed(1, value=2),
+        "send-tx-gas-exceeds-block-limit": sign_draft(replace(plain, gas=2**40), KEYS[sender], CHAIN_ID),
+    }
+    assert refused.keys() == published.keys()
+    for name, tx in refused.items():
+        code, message = await refusal(node, "eth_sendRawTransaction", raw(tx))
+        assert (code, message.partition(":")[0]) == (-32000, published[name])
 
 
-def test_a_transfer_has_the_published_shape(tmp_path: Path) -> None:
+async def test_a_transfer_has_the_published_shape(node: RestNode) -> None:
     published = {request["method"]: response["result"] for _, request, response in round_trips("transfer.io")}
-
-    async def scenario(node: RestNode) -> None:
-        tx = signed(0)
-        await call(node, "eth_sendRawTransaction", raw(tx))
-        node.mine()
-        found = await call(node, "eth_getTransactionByHash", hash_of(tx))
-        # Later than the vector, the specification came to demand the time too.
-        assert found.keys() == published["eth_getTransactionByHash"].keys() | {"blockTimestamp"}
-        receipt = await call(node, "eth_getTransactionReceipt", hash_of(tx))
-        assert receipt.keys() == published["eth_getTransactionReceipt"].keys()
-        history = await call(node, "eth_feeHistory", "0x1", "0x1", [95, 99])
-        assert history.keys() >= published["eth_feeHistory"].keys()
-        assert [len(history[name]) for name in ("reward", "baseFeePerGas", "gasUsedRatio")] == [1, 2, 1]
-
-    run_on_node(tmp_path, scenario)
+    tx = signed(0)
+    await call(node, "eth_sendRawTransaction", raw(tx))
+    node.mine()
+    found = await call(node, "eth_getTransactionByHash", hash_of(tx))
+    # Later than the vector, the specification came to demand the time too.
+    assert found.keys() == published["eth_getTransactionByHash"].keys() | {"blockTimestamp"}
+    receipt = await call(node, "eth_getTransactionReceipt", hash_of(tx))
+    assert receipt.keys() == published["eth_getTransactionReceipt"].keys()
+    history = await call(node, "eth_feeHistory", "0x1", "0x1", [95, 99])
+    assert history.keys() >= published["eth_feeHistory"].keys()
+    assert [len(history[name]) for name in ("reward", "baseFeePerGas", "gasUsedRatio")] == [1, 2, 1]
 
 
-def test_answers_fit_the_published_schemas(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for nonce in range(3):
-            await call(node, "eth_sendRawTransaction", raw(signed(nonce)))
-        node.mine()
-        for full in (False, True):
-            for name in ("0x0", "0x1", "latest", "earliest", "safe", "finalized"):
-                assert_fits(await call(node, "eth_getBlockByNumber", name, full), "Block")
-        assert_fits(await call(node, "eth_getTransactionByHash", hash_of(signed(1))), "TransactionInfo")
-        receipts = await call(node, "eth_getBlockReceipts", "latest")
-        assert len(receipts) == 3
-        for receipt in receipts:
-            assert_fits(receipt, "ReceiptInfo")
-        assert_fits(await call(node, "eth_feeHistory", "0x5", "latest", [0, 50, 100]), "FeeHistory")
-        assert_fits(await call(node, "eth_feeHistory", "0x5", "latest"), "FeeHistory")
-
-    run_on_node(tmp_path, scenario)
+async def test_answers_fit_the_published_schemas(node: RestNode) -> None:
+    for nonce in range(3):
+        await call(node, "eth_sendRawTransaction", raw(signed(nonce)))
+    node.mine()
+    for full in (False, True):
+        for name in ("0x0", "0x1", "latest", "earliest", "safe", "finalized"):
+            assert_fits(await call(node, "eth_getBlockByNumber", name, full), "Block")
+    assert_fits(await call(node, "eth_getTransactionByHash", hash_of(signed(1))), "TransactionInfo")
+    receipts = await call(node, "eth_getBlockReceipts", "latest")
+    assert len(receipts) == 3
+    for receipt in receipts:
+        assert_fits(receipt, "ReceiptInfo")
+    assert_fits(await call(node, "eth_feeHistory", "0x5", "latest", [0, 50, 100]), "FeeHistory")
+    assert_fits(await call(node, "eth_feeHistory", "0x5", "latest"), "FeeHistory")
 
 
 SINGLE_VALUES: list[tuple[str, str, list[Any]]] = [
@@ -131,9 +117,6 @@ SINGLE_VALUES: list[tuple[str, str, list[Any]]] = [
 ]
 
 
-def test_single_values_fit_the_published_schemas(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for schema, method, params in SINGLE_VALUES:
-            assert_fits(await call(node, method, *params), schema)
-
-    run_on_node(tmp_path, scenario)
+async def test_single_values_fit_the_published_schemas(node: RestNode) -> None:
+    for schema, method, params in SINGLE_VALUES:
+        assert_fits(await call(node, method, *params), schema)

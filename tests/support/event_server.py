@@ -5,14 +5,13 @@ import hashlib
 import socket
 import tempfile
 from asyncio import Future
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
 
 import msgspec
-import uvloop
 from starlette.routing import Router, WebSocketRoute
 
 from cairn.api.chain_view import ChainView
@@ -33,7 +32,6 @@ from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.types import BlockHash, Tx, TxHash
 from cairn.time_shares import TimeShares
 from tests.support.ticking_clock import TickingClock
-from tests.support.virtual_time import run_virtual
 
 _A = TypeVar("_A")
 
@@ -174,39 +172,29 @@ async def _serving(served: EventServer) -> AsyncIterator[EventServer]:
         await serving
 
 
-def run_events(
-    scenario: Callable[[EventServer], Awaitable[None]],
-    chain: MemoryChain | None = None,
-    settings: Settings | None = None,
-) -> None:
-    """With a server in the same event loop, as a worker runs it: on uvloop, over TCP."""
-
-    async def main() -> None:
-        async with _serving(EventServer(chain or MemoryChain(), settings or Settings())) as served:
-            await scenario(served)
-
-    uvloop.run(main())
+@asynccontextmanager
+async def event_server(
+    chain: MemoryChain | None = None, settings: Settings | None = None
+) -> AsyncIterator[EventServer]:
+    """A server in the event loop of the test, as a worker runs it: over TCP, and on uvloop if the test is marked so."""
+    async with _serving(EventServer(chain or MemoryChain(), settings or Settings())) as served:
+        yield served
 
 
-def run_events_virtually(
-    scenario: Callable[[EventServer], Awaitable[None]],
+@asynccontextmanager
+async def virtual_event_server(
     chain: MemoryChain | None = None,
     settings: Settings | None = None,
     pong_timeout_s: float = websocket_deadlines.PONG_TIMEOUT_S,
-) -> None:
-    """The same in virtual time, for what clients have only so long to do.
+) -> AsyncIterator[EventServer]:
+    """A server in virtual time, for what clients have only so long to do.
 
     Over unix sockets: what is written to one can be read at once, where TCP has timers of its own.
     """
-
-    async def main(directory: str) -> None:
-        path = Path(directory, "events.sock")
-        server = EventServer(chain or MemoryChain(), settings or Settings(), path)
-        async with _serving(server) as served:
-            await scenario(served)
-
     with (
         tempfile.TemporaryDirectory(prefix="cairn-test-") as directory,
         patch.object(websocket_deadlines, "PONG_TIMEOUT_S", pong_timeout_s),
     ):
-        run_virtual(main(directory))
+        path = Path(directory, "events.sock")
+        async with _serving(EventServer(chain or MemoryChain(), settings or Settings(), path)) as served:
+            yield served

@@ -1,7 +1,7 @@
 """A whole node in one process: a real core on a real directory, a reader beside it, the API without a socket."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -76,19 +76,6 @@ async def rest_node(
         finally:
             await node.http.aclose()
             view.close()
-
-
-def run_on_node(
-    directory: Path,
-    scenario: Callable[[RestNode], Awaitable[None]],
-    node_settings: Settings | None = None,
-    hears_late: bool = False,
-) -> None:
-    async def main() -> None:
-        async with rest_node(directory, node_settings, hears_late) as node:
-            await scenario(node)
-
-    asyncio.run(main())
 
 
 def body_of(tx: Tx) -> dict[str, Any]:

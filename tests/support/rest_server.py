@@ -189,24 +189,30 @@ async def wait_until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Settings | None = None) -> None:
-    async def main() -> None:
-        served = RestServer(settings or Settings())
-        # The socket listens already: whoever connects before the server runs waits in its backlog.
-        serving = asyncio.ensure_future(served.server.serve(served.listener))
-        try:
-            await scenario(served)
-        finally:
-            served.server.stop()
-            await serving
-        assert served.held_bytes == 0, "every connection has ended"
-
+@asynccontextmanager
+async def rest_server(settings: Settings | None = None) -> AsyncIterator[RestServer]:
     with (
         patch.object(server_module, "HttpProtocol", ObservedProtocol),
         # A test that stops the server gives the last answers itself.
         patch.object(server_module, "DRAIN_TIMEOUT_S", PATIENCE_S),
     ):
-        uvloop.run(main())
+        served = RestServer(settings or Settings())
+        # The socket listens already: whoever connects before the server runs waits in its backlog.
+        serving = asyncio.ensure_future(served.server.serve(served.listener))
+        try:
+            yield served
+        finally:
+            served.server.stop()
+            await serving
+        assert served.held_bytes == 0, "every connection has ended"
+
+
+def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Settings | None = None) -> None:
+    async def main() -> None:
+        async with rest_server(settings) as served:
+            await scenario(served)
+
+    uvloop.run(main())
 
 
 def get(path: str, *headers: str) -> bytes:
