@@ -77,7 +77,7 @@ def test_a_transaction_is_pending_or_confirmed_by_its_type() -> None:
 
 
 @pytest.mark.parametrize("wire", [PENDING, CONFIRMED])
-def test_it_is_written_as_it_was_read(wire: dict[str, object]) -> None:
+def test_a_transaction_decoded_and_encoded_is_the_same_json(wire: dict[str, object]) -> None:
     assert msgspec.to_builtins(msgspec.convert(wire, Transaction)) == wire
 
 
@@ -85,7 +85,7 @@ def test_fields_of_a_later_node_are_ignored() -> None:
     assert msgspec.convert(PENDING | {"mood": "good"}, Transaction) == msgspec.convert(PENDING, Transaction)
 
 
-def test_an_outcome_is_told_by_its_event() -> None:
+def test_the_event_field_selects_confirmed_or_dropped() -> None:
     confirmed = msgspec.convert({"event": "txConfirmed", "txHash": "0x1", "blockHeight": 3}, Outcome)
     assert confirmed == Confirmed("0x1", 3)
     dropped = msgspec.convert({"event": "txDropped", "txHash": "0x1", "reason": "nonce used"}, Outcome)
@@ -122,7 +122,7 @@ def test_a_true_proof_verifies(index: int) -> None:
         ({"proof": ["0xzz"]}, "cannot be read"),
     ],
 )
-def test_a_false_proof_does_not(changes: dict[str, object], why: str) -> None:
+def test_a_proof_with_a_changed_part_is_refused(changes: dict[str, object], why: str) -> None:
     with pytest.raises(InvalidProof, match=why):
         proof(**changes).verify(SIGNED[2].tx_hash)  # type: ignore[arg-type]
 
@@ -138,7 +138,7 @@ def test_the_proof_of_another_transaction_does_not_verify() -> None:
         proof(1).verify(SIGNED[2].tx_hash, header().hash)
 
 
-def test_the_path_alone_does_not_bind_the_count() -> None:
+def test_a_proof_with_another_transaction_count_is_refused_though_its_path_fits() -> None:
     """Trees of 5, 6, 7 and 8 leaves have paths of the same length: what differs is the gas."""
     sizes = range(1, 10)
     path = [bytes.fromhex(sibling[2:]) for sibling in proof(0).proof]
@@ -149,7 +149,7 @@ def test_the_path_alone_does_not_bind_the_count() -> None:
                 proof(0, transaction_count=size).verify(SIGNED[0].tx_hash, header().hash)
 
 
-def test_every_part_of_a_proof_counts() -> None:
+def test_a_proof_with_any_single_field_changed_is_refused() -> None:
     """With the hashes of transaction and block known, there is nothing in it that a node can change."""
     truth = proof()
     truth.verify(SIGNED[2].tx_hash, header().hash)
@@ -160,7 +160,7 @@ def test_every_part_of_a_proof_counts() -> None:
     assert unnoticed(truth, check) == []
 
 
-def test_what_is_told_of_a_transaction_must_be_what_is_proven() -> None:
+def test_a_transaction_with_any_field_unlike_its_proof_is_refused() -> None:
     told = SIGNED[2].body() | {"txHash": SIGNED[2].tx_hash, "blockHash": header().hash, "transactionIndex": 2}
     del told["signature"]
     truth = msgspec.convert(CONFIRMED | told, ConfirmedTransaction)

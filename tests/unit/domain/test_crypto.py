@@ -27,7 +27,7 @@ def signature_of(r: int, s: int, parity: int) -> bytes:
     return r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes([parity])
 
 
-def test_keccak_is_not_the_later_sha3() -> None:
+def test_keccak256_of_nothing_is_the_published_digest() -> None:
     assert keccak256(b"").hex() == "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 
 
@@ -52,7 +52,7 @@ def test_with_entropy_it_is_another_signature_of_the_same_sender() -> None:
         assert int.from_bytes(signature[32:64], "big") <= HALF_ORDER
 
 
-def test_the_other_parity_is_another_sender() -> None:
+def test_the_other_parity_recovers_another_sender() -> None:
     flipped = SIGNATURE[:64] + bytes([1 - SIGNATURE[64]])
     assert recover_sender(DIGEST, flipped) != address_of_key(KEY)
 
@@ -63,7 +63,7 @@ def test_the_mirrored_signature_is_refused() -> None:
         recover_sender(DIGEST, signature_of(r, CURVE_ORDER - s, 1 - SIGNATURE[64]))
 
 
-def test_half_the_order_is_still_low() -> None:
+def test_an_s_of_half_the_curve_order_is_accepted() -> None:
     r = int.from_bytes(SIGNATURE[:32], "big")
     recover_sender(DIGEST, signature_of(r, HALF_ORDER, 0))
     with pytest.raises(InvalidSignature, match="upper half"):
@@ -114,12 +114,12 @@ def test_a_signature_of_another_size_is_refused(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
-def test_a_digest_of_another_size_is_a_mistake_of_ours(size: int) -> None:
+def test_a_digest_of_another_size_raises_value_error(size: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         recover_sender((DIGEST * 2)[:size], SIGNATURE)
 
 
-def test_threads_do_not_see_each_others_senders() -> None:
+def test_senders_recovered_in_many_threads_are_not_mixed_up() -> None:
     # The library works without the interpreter lock, so calls of several threads do overlap.
     keys = [bytes([number]) * 32 for number in range(1, 65)]
     signatures = [sign_digest(DIGEST, key) for key in keys]
@@ -148,7 +148,7 @@ def test_the_published_examples_of_eip_55(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [ADDRESS, ADDRESS.lower(), "0x" + ADDRESS[2:].upper()])
-def test_one_case_needs_no_checksum(text: str) -> None:
+def test_an_address_in_one_case_or_with_its_checksum_is_read(text: str) -> None:
     assert parse_address(text, "from") == Address(bytes.fromhex(ADDRESS[2:]))
 
 
@@ -174,6 +174,6 @@ def test_a_wrong_checksum_is_refused_and_the_right_one_shown() -> None:
         "0x" + "٣" * 40,
     ],
 )
-def test_anything_else_is_not_an_address(text: str) -> None:
+def test_text_that_is_not_0x_and_40_hex_digits_is_no_address(text: str) -> None:
     with pytest.raises(InvalidField, match="40 hexadecimal digits"):
         parse_address(text, "to")

@@ -116,7 +116,9 @@ def test_an_address_may_be_written_in_one_case() -> None:
         ({"alloc": {checksum_address(ALICE): 1, f"0x{ALICE.hex()}": 1}}, f"alloc.0x{ALICE.hex()}", "given twice"),
     ],
 )
-def test_anything_else_is_refused_by_name(changes: dict[str, object], field: str, why: str) -> None:
+def test_a_value_out_of_range_or_of_another_type_is_refused_by_its_key(
+    changes: dict[str, object], field: str, why: str
+) -> None:
     with pytest.raises(InvalidField, match=why) as caught:
         parse_genesis(written(**changes))
     assert caught.value.field == field
@@ -153,7 +155,7 @@ def test_a_key_given_twice_is_named_wherever_it_stands() -> None:
     ],
     ids=["nothing", "cut", "array", "number", "not UTF-8", "deep", "fraction", "exponent", "NaN"],
 )
-def test_what_is_not_exact_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_json_or_has_inexact_numbers_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedJson, match="genesis is not"):
         parse_genesis(text)
 

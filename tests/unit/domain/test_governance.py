@@ -52,13 +52,13 @@ START_WITH_ADMINS = first_governance([validator(2), validator(1)], ADMINS)
         *((ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
     ],
 )
-def test_a_validator_out_of_shape_is_named(wrong: ValidatorRecord, field: str) -> None:
+def test_a_validator_with_a_wrong_field_is_refused_by_that_field(wrong: ValidatorRecord, field: str) -> None:
     with pytest.raises(InvalidField) as refusal:
         check_validator(wrong, least_power=0)
     assert refusal.value.field == field
 
 
-def test_fees_go_to_who_proposed() -> None:
+def test_fees_go_to_the_fee_recipient_of_the_proposing_validator() -> None:
     assert START.proposer_of(validator(2).engine_address) == validator(2).fee_recipient
     assert START.proposer_of(bytes(20)) is None
 
@@ -67,7 +67,7 @@ def many(count: int) -> list[ValidatorRecord]:
     return [ValidatorRecord(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(count)]
 
 
-def test_first_validators_are_told_apart() -> None:
+def test_two_first_validators_with_one_key_or_none_at_all_are_refused() -> None:
     with pytest.raises(InvalidField, match="same public key") as refusal:
         first_governance([validator(1), validator(1)])
     assert refusal.value.field == "validators"
@@ -129,7 +129,7 @@ def test_administrators_at_the_bounds_are_taken(threshold: int, count: int) -> N
 
 
 @pytest.mark.parametrize("name", ["power", "total_power", "validators", "namesakes"])
-def test_what_no_chain_has_before_an_update_is_refused(name: str) -> None:
+def test_numbers_before_an_update_that_no_chain_can_have_are_refused(name: str) -> None:
     most = Before(MAX_POWER, 1_000 * MAX_POWER, 1_000, 1_000)
     check_before(most)
     check_before(Before(0, 0, 0, 0))
@@ -166,7 +166,7 @@ def test_all_validators_together_stay_below_the_bound_of_cometbft() -> None:
     check_validator(validator(1, power=MAX_POWER), least_power=0)
 
 
-def test_the_engine_calls_a_validator_by_20_bytes_of_a_hash() -> None:
+def test_a_validators_address_in_cometbft_is_20_bytes_of_sha_256() -> None:
     assert validator(1).engine_address == hashlib.sha256(b"\x01" * 32).digest()[:20]
 
 

@@ -67,7 +67,7 @@ def test_an_update_of_an_unknown_kind_or_without_administrators_is_refused() -> 
         decode_update(raw[:10] + bytes(2) + raw[12 + 3 * 20 :])
 
 
-def test_what_is_signed_tells_kinds_chains_and_numbers_apart() -> None:
+def test_updates_of_another_kind_chain_or_sequence_have_another_digest() -> None:
     chain = ChainIdentity(1, bytes(32))
     digests = {
         update_digest(update, named)
@@ -134,7 +134,7 @@ def test_an_update_of_what_is_out_of_shape_is_refused() -> None:
 @pytest.mark.parametrize("leaving", [None, validator(3)])
 @pytest.mark.parametrize("held_admins", [None, admins(3, 2)])
 @pytest.mark.parametrize("evidence", [(), EVIDENCE])
-def test_governance_round_trips_and_tells_damage(
+def test_governance_is_read_back_and_cut_bytes_are_corrupt(
     leaving: ValidatorRecord | None, held_admins: Admins | None, evidence: tuple[EvidenceRecord, ...]
 ) -> None:
     held = Governance(5, START.validators, leaving, held_admins, evidence, 2 * len(evidence))
@@ -145,7 +145,7 @@ def test_governance_round_trips_and_tells_damage(
             decode_governance(broken)
 
 
-def test_a_flag_that_is_neither_is_damage() -> None:
+def test_a_flag_that_is_neither_0_nor_1_is_corrupt() -> None:
     raw = encode_governance(START)
     at = len(raw) - 1 - 2 - 8 - 1
     with pytest.raises(Corrupt, match="neither 0 nor 1"):
@@ -161,6 +161,6 @@ def test_a_flag_that_is_neither_is_damage() -> None:
         Governance(0, START.validators, evidence=(EvidenceRecord(EvidenceKind.UNKNOWN, b"a", 1, 1),)),
     ],
 )
-def test_nothing_is_filled_up_on_its_way_into_a_hash(short: Governance) -> None:
+def test_a_field_of_another_size_is_refused_before_it_is_hashed(short: Governance) -> None:
     with pytest.raises(InvalidField):
         encode_governance(short)

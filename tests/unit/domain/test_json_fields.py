@@ -39,5 +39,5 @@ def test_an_integer_is_found_also_where_it_is_written_as_an_exact_double(number:
 
 
 @pytest.mark.parametrize("number", [1.5, 2.0 * MAX_EXACT_DOUBLE, float("inf"), float("nan"), True, False, "1", None])
-def test_what_is_no_exact_integer_gives_none(number: object) -> None:
+def test_a_boolean_a_fraction_or_an_inexact_double_gives_none(number: object) -> None:
     assert find_integer(number) is None

@@ -17,31 +17,31 @@ def tx_with(gas: int = 21_000, gas_price: int = 10, nonce: int = 3, value: int =
 @pytest.mark.parametrize("gas", [21_000, 42_000])
 @pytest.mark.parametrize("gas_price", [10, MAX_UINT256])
 @pytest.mark.parametrize("nonce", [0, MAX_UINT64 - 1])
-def test_the_bounds_themselves_are_taken(gas: int, gas_price: int, nonce: int) -> None:
+def test_gas_price_and_nonce_at_their_bounds_are_accepted(gas: int, gas_price: int, nonce: int) -> None:
     validate_tx(tx_with(gas=gas, gas_price=gas_price, nonce=nonce), RULES)
 
 
-def test_too_little_gas() -> None:
+def test_gas_below_21_000_is_refused() -> None:
     with pytest.raises(GasTooLow, match="gas is 20999; a transfer takes 21000"):
         validate_tx(tx_with(gas=20_999), RULES)
 
 
-def test_more_gas_than_a_block_has() -> None:
+def test_gas_above_the_block_gas_limit_is_refused() -> None:
     with pytest.raises(GasTooHigh, match="gas is 42001; a block has 42000"):
         validate_tx(tx_with(gas=42_001), RULES)
 
 
-def test_too_low_a_price() -> None:
+def test_a_gas_price_below_the_chains_is_refused() -> None:
     with pytest.raises(GasPriceTooLow, match="gasPrice is 9; this chain takes 10 or more"):
         validate_tx(tx_with(gas_price=9), RULES)
 
 
-def test_too_low_a_cap() -> None:
+def test_a_max_fee_below_the_base_fee_is_refused() -> None:
     tx = msgspec.structs.replace(tx_with(gas_price=9), kind=DYNAMIC_FEE, max_fee=9, max_tip=2)
     with pytest.raises(GasPriceTooLow, match=r"max fee per gas less than .*: maxFeePerGas: 9, baseFee: 10$"):
         validate_tx(tx, RULES)
 
 
-def test_the_nonce_after_the_last_one_would_not_fit() -> None:
+def test_the_largest_64_bit_nonce_is_refused() -> None:
     with pytest.raises(NonceTooHigh, match=str(MAX_UINT64)):
         validate_tx(tx_with(nonce=MAX_UINT64), RULES)

@@ -38,21 +38,21 @@ def filled(count: int, balance: int) -> SenderBudget:
 # What is taken.
 
 
-def test_takes_the_next_ones_down_to_the_last_coin() -> None:
+def test_transactions_with_the_next_nonces_are_taken_until_the_balance_is_used() -> None:
     queue = filled(2, balance=2 * COST)
     assert (queue.nonce, queue.next_nonce, queue.cost) == (3, 5, 2 * COST)
     assert queue.account == Account(0, 5)
 
 
 @pytest.mark.parametrize("balance", [0, COST - 1])
-def test_takes_nothing_that_cannot_be_paid_for(balance: int) -> None:
+def test_a_transaction_above_the_balance_is_not_taken(balance: int) -> None:
     queue = filled(1, balance=COST + balance)
     assert not queue.take(transfer(1, 4))
     assert queue.account == Account(balance, 4)
 
 
 @pytest.mark.parametrize("nonce", [2, 3, 5])
-def test_takes_no_other_nonce(nonce: int) -> None:
+def test_a_nonce_that_is_not_the_next_one_is_not_taken(nonce: int) -> None:
     queue = filled(1, balance=10 * COST)
     assert not queue.take(transfer(1, nonce))
     assert queue.account == Account(9 * COST, 4)
@@ -79,14 +79,16 @@ def test_what_is_received_can_be_spent() -> None:
         (5, COST - 1, InsufficientFunds, f"the account holds {COST - 1}"),
     ],
 )
-def test_the_first_reason_in_a_block(nonce: int, left: int, kind: type[TxRejected], words: str) -> None:
+def test_the_first_reason_of_a_refusal_in_a_block_is_the_same_on_every_node(
+    nonce: int, left: int, kind: type[TxRejected], words: str
+) -> None:
     queue = filled(1, balance=COST + left)
     refusal = queue.refusal(transfer(1, nonce))
     assert type(refusal) is kind
     assert words in refusal.detail
 
 
-def test_a_cost_beyond_256_bits_is_just_not_affordable() -> None:
+def test_a_cost_beyond_256_bits_is_refused_for_insufficient_funds() -> None:
     queue = queue_of(MAX_UINT256)
     dearest = transfer(1, 3, gas_price=MAX_UINT256, value=MAX_UINT256)
     assert not queue.take(dearest)
@@ -96,12 +98,12 @@ def test_a_cost_beyond_256_bits_is_just_not_affordable() -> None:
 # Where one may stand.
 
 
-def test_a_used_nonce_has_no_place() -> None:
+def test_a_used_nonce_is_refused_as_too_low() -> None:
     with pytest.raises(NonceTooLow, match="nonce is 2; the account's next one is 3"):
         filled(2, 10 * COST).check_place(transfer(1, 2), None)
 
 
-def test_only_so_many_nonces_may_be_missing() -> None:
+def test_a_nonce_further_ahead_than_the_gap_is_refused() -> None:
     queue = filled(2, 10 * COST)
     queue.check_place(transfer(1, 5), None)
     with pytest.raises(NonceTooHigh, match="nonce is 6; the sender's next one is 5"):
@@ -114,7 +116,7 @@ def test_only_so_many_nonces_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("price", "least"), [(10, 11), (11, 13), (19, 21), (20, 22), (0, 1), (1, 2), (10**9, 1_100_000_000)]
 )
-def test_what_a_replacement_must_pay(price: int, least: int) -> None:
+def test_a_replacement_must_pay_ten_percent_more(price: int, least: int) -> None:
     old = transfer(1, 3, gas_price=price)
     assert least_replacement_price(price) == least
     queue = filled(1, 10 * COST)
@@ -145,7 +147,7 @@ def test_both_caps_far_enough_above_replace(new: Tx, old: Tx) -> None:
         (priced(22, 21), priced(20), "maxPriorityFeePerGas is 21; .* pays 20 as maxPriorityFeePerGas, and"),
     ],
 )
-def test_a_cap_too_near_is_named(new: Tx, old: Tx, words: str) -> None:
+def test_a_replacement_with_a_cap_raised_too_little_is_refused_by_that_cap(new: Tx, old: Tx, words: str) -> None:
     with pytest.raises(ReplacementUnderpriced, match=f": {words}"):
         check_replacement(new, old)
 

@@ -120,7 +120,7 @@ def test_the_length_of_a_list_takes_a_byte_of_its_own_from_56_bytes_on(size: int
 @pytest.mark.parametrize(
     ("base_fee", "price"), [(0, 5), (7, 12), (2 * BASE_FEE - 6, 2 * BASE_FEE - 1), (2 * BASE_FEE, 2 * BASE_FEE)]
 )
-def test_what_a_dynamic_fee_comes_to(base_fee: int, price: int) -> None:
+def test_the_price_of_type_2_is_base_fee_and_tip_up_to_the_cap(base_fee: int, price: int) -> None:
     assert decode_tx(DYNAMIC_KIND.raw(), CHAIN_ID, base_fee).gas_price == price
 
 
@@ -159,7 +159,7 @@ def test_every_item_has_the_name_and_type_that_geth_gives_it(kind: Kind, field: 
 
 
 @pytest.mark.parametrize("kind", TYPED, ids=named)
-def test_an_access_list_is_a_list(kind: Kind) -> None:
+def test_an_access_list_that_is_a_string_is_refused(kind: Kind) -> None:
     with pytest.raises(InvalidField) as caught:
         decode(kind.raw_with("AccessList", b""))
     where = f"decoding into (types.{kind.name}).AccessList"
@@ -180,7 +180,9 @@ def test_an_access_list_is_a_list(kind: Kind) -> None:
     ],
     ids=named,
 )
-def test_amounts_that_are_too_high(kind: Kind, field: str, item: object, ours: str, why: str) -> None:
+def test_amounts_above_their_bound_are_refused_by_field(
+    kind: Kind, field: str, item: object, ours: str, why: str
+) -> None:
     with pytest.raises(InvalidField) as caught:
         decode(kind.raw_with(field, item))
     assert (caught.value.field, caught.value.why) == (ours, why)
@@ -198,14 +200,14 @@ def test_the_largest_fields_are_read_back(kind: int) -> None:
 @pytest.mark.parametrize(
     ("field", "item", "refused"), [("To", b"", "to"), ("Data", b"\x01", "data"), ("Data", b"x" * 70_000, "data")]
 )
-def test_what_is_for_contracts_is_refused_by_its_field(kind: Kind, field: str, item: bytes, refused: str) -> None:
+def test_data_or_a_missing_recipient_is_refused_by_its_field(kind: Kind, field: str, item: bytes, refused: str) -> None:
     with pytest.raises(InvalidField, match="no contracts") as caught:
         decode(kind.raw_with(field, item))
     assert caught.value.field == refused
 
 
 @pytest.mark.parametrize("kind", TYPED, ids=named)
-def test_an_access_list_is_empty(kind: Kind) -> None:
+def test_an_access_list_with_entries_is_refused(kind: Kind) -> None:
     with pytest.raises(InvalidField, match="no contracts") as caught:
         decode(kind.raw_with("AccessList", [[bytes(TO), []]]))
     assert caught.value.field == "accessList"
@@ -232,7 +234,7 @@ def test_a_signature_for_another_chain_is_refused(v: object, have: str) -> None:
 @pytest.mark.parametrize(
     ("chain", "have"), [(1, "1"), (0, "0"), (MAX_UINT256, str(MAX_UINT256)), (b"x" * 50_000, "more than")]
 )
-def test_a_type_names_its_chain(kind: Kind, chain: object, have: str) -> None:
+def test_a_typed_transaction_for_another_chain_is_refused(kind: Kind, chain: object, have: str) -> None:
     with pytest.raises(InvalidSignature, match=f"invalid chain id for signer: have {have}.* want 1337"):
         decode(kind.raw_with("ChainID", chain))
 
@@ -255,7 +257,7 @@ def test_a_signature_that_no_key_makes_is_refused(kind: Kind, field: str, item: 
 
 @pytest.mark.parametrize("kind", TYPED, ids=named)
 @pytest.mark.parametrize("v", [2, 27, 37, b"x" * 50_000])
-def test_the_parity_of_a_type_is_one_bit(kind: Kind, v: object) -> None:
+def test_a_typed_transaction_with_a_parity_above_1_is_refused(kind: Kind, v: object) -> None:
     with pytest.raises(InvalidSignature, match=r"invalid transaction v, r, s values: v is .*, not 0 or 1"):
         decode(kind.raw_with("V", v))
 
@@ -295,14 +297,14 @@ def test_only_the_canonical_encoding_is_read(raw: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x01", b"\x02", b"\x7f"])
-def test_a_type_alone_is_too_short(raw: bytes) -> None:
+def test_a_raw_transaction_of_no_or_one_byte_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidField) as caught:
         decode(raw)
     assert (caught.value.field, caught.value.why) == ("type", "typed transaction too short")
 
 
 @pytest.mark.parametrize("kind", [0, 3, 4, 0x7F])
-def test_other_types_are_refused(kind: int) -> None:
+def test_types_other_than_1_and_2_are_refused(kind: int) -> None:
     with pytest.raises(InvalidField, match=f"transaction type not supported: type {kind:#x};") as caught:
         decode(bytes((kind,)) + rlp.encode(DYNAMIC_KIND.items))
     assert caught.value.field == "type"

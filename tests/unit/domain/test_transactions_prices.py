@@ -24,7 +24,7 @@ from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY
         (DYNAMIC_FEE, None, 13, 4, (13, DYNAMIC_FEE, 13, 4)),
     ],
 )
-def test_what_is_left_out_of_a_price(
+def test_missing_price_fields_follow_from_the_others_and_the_base_fee(
     kind: int | None, gas_price: int | None, max_fee: int | None, max_tip: int | None, terms: tuple[int, ...]
 ) -> None:
     assert price_terms(kind, gas_price, max_fee, max_tip, 10) == terms
@@ -49,7 +49,7 @@ def test_a_price_of_another_type_is_refused_by_name(
     assert refusal.value.field == field
 
 
-def test_a_tip_is_part_of_what_is_paid_at_most() -> None:
+def test_a_tip_above_the_max_fee_is_refused() -> None:
     check_caps(5, 5)
     with pytest.raises(InvalidField) as refusal:
         check_caps(5, 6)

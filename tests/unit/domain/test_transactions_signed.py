@@ -47,7 +47,7 @@ def build(
     return build_tx(Draft(sender, to, value, gas, gas_price, nonce), signature, chain_id)
 
 
-def test_what_was_signed_is_taken() -> None:
+def test_a_draft_with_its_senders_signature_is_accepted() -> None:
     assert build() == TX
     assert TX.fee == 21_000 * 10**9
     assert TX.cost == 10**18 + TX.fee
@@ -152,7 +152,7 @@ def test_a_type_or_a_cap_out_of_range_is_refused_by_name(make: Callable[[], Tx],
 
 
 @pytest.mark.parametrize("tx", [TX, LISTED, dynamic()])
-def test_the_fields_of_a_transaction_give_it_again(tx: Tx) -> None:
+def test_rebuild_tx_gives_an_equal_transaction(tx: Tx) -> None:
     assert rebuild_tx(tx, CHAIN_ID, base_fee=10) == tx
 
 
@@ -165,14 +165,14 @@ def test_the_fields_of_a_transaction_give_it_again(tx: Tx) -> None:
         (dynamic(), {"hash": TX.hash}),
     ],
 )
-def test_what_is_not_signed_follows_from_what_is(tx: Tx, changed: dict[str, Any]) -> None:
+def test_rebuild_tx_computes_hash_and_price_anew(tx: Tx, changed: dict[str, Any]) -> None:
     assert rebuild_tx(msgspec.structs.replace(tx, **changed), CHAIN_ID, base_fee=10) == tx
 
 
 @pytest.mark.parametrize(
     "changed", [{"kind": LEGACY}, {"kind": ACCESS_LIST}, {"max_fee": 21}, {"max_tip": 2}, {"sender": OTHER}]
 )
-def test_fields_that_were_not_signed_give_none(changed: dict[str, Any]) -> None:
+def test_rebuild_tx_refuses_fields_that_were_not_signed(changed: dict[str, Any]) -> None:
     with pytest.raises(InvalidSignature):
         rebuild_tx(msgspec.structs.replace(dynamic(), **changed), CHAIN_ID, base_fee=10)
 
@@ -190,7 +190,7 @@ def test_a_draft_without_a_nonce_cannot_be_signed() -> None:
 
 
 @pytest.mark.parametrize("signed", [TX, LISTED, dynamic()])
-def test_what_is_only_tried_has_all_but_a_signature(signed: Tx) -> None:
+def test_unsigned_tx_has_a_signature_of_zeros(signed: Tx) -> None:
     caps = (signed.max_fee, signed.max_tip)
     draft = Draft(SENDER, OTHER, 10**18, 21_000, signed.gas_price, 7, signed.kind, *caps)
     tried = unsigned_tx(draft, CHAIN_ID)

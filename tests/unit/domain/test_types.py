@@ -22,7 +22,7 @@ from cairn.domain.types import (
 )
 
 
-def test_the_numbers_that_everything_is_counted_in() -> None:
+def test_numeric_constants_have_their_values() -> None:
     assert TRANSFER_GAS == 21_000
     assert (LEGACY, ACCESS_LIST, DYNAMIC_FEE) == (0, 1, 2)
     assert f"{MAX_UINT64:x}" == "f" * 16
@@ -49,13 +49,13 @@ def test_a_transfer_costs_its_value_and_all_of_its_gas_at_its_highest_price(
     assert Tx(*places, 0, 90_000, gas_price, 5, bytes(65), kind, max_fee, 1).cost == cost
 
 
-def test_caps_are_named_by_type_2_alone() -> None:
+def test_caps_are_0_unless_given() -> None:
     tx = Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, 0, 21_000, 3, 5, bytes(65))
     draft = Draft(ZERO_ADDRESS, ZERO_ADDRESS, 5, 21_000, 3, None)
     assert (tx.max_fee, tx.max_tip) == (draft.max_fee, draft.max_tip) == (0, 0)
 
 
-def test_values_cannot_be_changed() -> None:
+def test_an_account_is_immutable() -> None:
     with pytest.raises(AttributeError):
         Account(1, 0).balance = 2  # type: ignore[misc]
 

@@ -32,7 +32,7 @@ def text_with(**changes: Any) -> bytes:
     return json.dumps(fields | changes).encode()
 
 
-def test_what_is_written_reads_back() -> None:
+def test_an_update_encoded_as_json_is_read_back() -> None:
     signed = sign_update(UPDATE, [DEV_KEYS[0][1], DEV_KEYS[1][1]], CHAIN)
     assert parse_update_text(encode_update_text(CHAIN, signed)) == (CHAIN, signed)
     assert parse_update_text(encode_update_text(OTHER, UPDATE)) == (OTHER, UPDATE)
@@ -62,14 +62,14 @@ def test_what_is_written_reads_back() -> None:
         ({"replaces": {"threshold": 1, "addresses": []}}, "body"),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, Any], field: str) -> None:
+def test_a_wrong_field_of_a_validator_update_is_refused_by_name(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidField) as refusal:
         parse_update_text(text_with(**changes))
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 5000])
-def test_what_is_no_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises((MalformedJson, InvalidField)):
         parse_update_text(text)
 
@@ -97,7 +97,7 @@ def test_the_bounds_themselves_are_taken(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["é", "tab\t", "node3 ", "two  spaces"])
-def test_a_name_is_for_every_terminal(name: str) -> None:
+def test_a_name_that_is_not_words_of_printable_ascii_is_refused(name: str) -> None:
     with pytest.raises(InvalidField, match="words of printable ASCII") as refusal:
         parse_update_text(text_with(validator={"name": name}))
     assert refusal.value.field == "name"
@@ -123,7 +123,7 @@ def test_a_change_of_the_administrators_reads_back() -> None:
         ({"replaces": None}, "body"),
     ],
 )
-def test_what_is_wrong_with_administrators_is_named(changes: dict[str, Any], field: str) -> None:
+def test_a_wrong_field_of_an_administrators_update_is_refused_by_name(changes: dict[str, Any], field: str) -> None:
     fields = json.loads(encode_update_text(CHAIN, ADMINS_UPDATE)) | changes
     with pytest.raises(InvalidField) as refusal:
         parse_update_text(json.dumps(fields).encode())
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_administrators_is_named(changes: dict[str, Any], fie
 
 
 @pytest.mark.parametrize("part", ["validator", "before", "admins", "replaces"])
-def test_half_of_a_change_is_refused(part: str) -> None:
+def test_an_update_with_half_of_its_fields_is_refused(part: str) -> None:
     update = UPDATE if part in ("validator", "before") else ADMINS_UPDATE
     fields = json.loads(encode_update_text(CHAIN, update))
     del fields[part]

@@ -75,7 +75,7 @@ def test_a_validator_is_added_changed_and_removed() -> None:
         (update(validator(1, power=20, name="")), "its key is that of 'v1', not of ''"),
     ],
 )
-def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:
+def test_an_update_against_the_rules_is_refused(refused: ValidatorUpdate, why: str) -> None:
     with pytest.raises(UpdateRefused, match=why):
         apply_update(START, refused, CHAIN)
 
@@ -102,7 +102,7 @@ def test_a_validator_without_a_name_is_not_removed_under_one_nor_given_anothers(
     "false",
     [{"power": 0}, {"power": 11}, {"total_power": 19}, {"validators": 3}, {"namesakes": 1}],
 )
-def test_an_update_that_states_what_is_not_so_is_refused(false: dict[str, int]) -> None:
+def test_an_update_with_false_numbers_before_it_is_refused(false: dict[str, int]) -> None:
     true = update(validator(1, power=0))
     assert true.before == Before(10, 20, 2, 0)
     lie = msgspec.structs.replace(true, before=msgspec.structs.replace(true.before, **false), signatures=())
@@ -132,26 +132,26 @@ def test_the_last_validator_stays() -> None:
         apply_update(alone, update(validator(1, power=0), alone), CHAIN)
 
 
-def test_one_administrator_counts_once() -> None:
+def test_two_signatures_of_one_administrator_are_refused() -> None:
     with pytest.raises(InvalidSignature, match="twice"):
         apply_update(START, update(validator(3), keys=[KEYS[0], KEYS[0]]), CHAIN)
 
 
-def test_a_signature_that_cannot_be_is_not_called_a_transaction_s() -> None:
+def test_an_impossible_signature_is_refused_without_naming_a_transaction() -> None:
     spoilt = msgspec.structs.replace(update(validator(3)), signatures=(bytes(32) + b"\xff" * 32 + b"\0",))
     with pytest.raises(InvalidSignature, match=r": s is in the upper half of the curve order$"):
         apply_update(START, spoilt, CHAIN)
 
 
 @pytest.mark.parametrize("other", OTHER_CHAINS)
-def test_strangers_and_other_chains_are_refused(other: ChainIdentity) -> None:
+def test_signatures_of_strangers_or_for_other_chains_are_refused(other: ChainIdentity) -> None:
     with pytest.raises(InvalidSignature, match="no administrator"):
         apply_update(START, update(validator(3), keys=[KEYS[0], b"\x09" * 32]), CHAIN)
     with pytest.raises(InvalidSignature, match="no administrator"):
         apply_update(START, update(validator(3)), other)
 
 
-def test_a_signature_covers_all_that_is_shown() -> None:
+def test_an_update_with_any_field_changed_after_signing_is_refused() -> None:
     signed = update(validator(3))
     for other in (
         msgspec.structs.replace(signed, validator=validator(3, power=11)),
@@ -243,12 +243,12 @@ def test_a_change_of_the_administrators_applies_once_in_order_and_on_its_chain(o
         (AdminsUpdate(0, ADMINS, ADMINS), "it changes nothing"),
     ],
 )
-def test_a_change_that_is_not_what_it_says_is_refused(unsigned: AdminsUpdate, why: str) -> None:
+def test_an_administrators_update_with_a_false_before_or_no_change_is_refused(unsigned: AdminsUpdate, why: str) -> None:
     with pytest.raises(UpdateRefused, match=why):
         apply_update(START, sign_update(unsigned, KEYS[:2], CHAIN), CHAIN)
 
 
-def test_what_the_chain_would_refuse_is_not_made() -> None:
+def test_an_update_that_the_chain_would_refuse_cannot_be_made() -> None:
     assert update_validator(START, validator(3)) == msgspec.structs.replace(update(validator(3)), signatures=())
     assert update_admins(START, WITHOUT_THE_LOST).before == ADMINS
     with pytest.raises(UpdateRefused, match="its key is that of 'v1'"):

@@ -39,7 +39,7 @@ def test_an_empty_directory_becomes_a_chain_with_its_genesis_block(chain: ChainS
     assert chain.account(address(500)) == EMPTY_ACCOUNT
 
 
-def test_a_committed_block_answers_every_question(chain: ChainStore) -> None:
+def test_a_committed_block_is_found_by_height_hash_and_transaction(chain: ChainStore) -> None:
     txs = next_transfers(chain, 50)
     block = extend(chain, txs, proposer=address(77)).block
     assert (chain.visible, chain.head_hash) == (1, block.hash)
@@ -55,7 +55,7 @@ def test_a_committed_block_answers_every_question(chain: ChainStore) -> None:
     assert chain.account(address(1)) == Account(BALANCE - 2 * (1 + 210_000), 2)
 
 
-def test_what_is_not_there_is_none(chain: ChainStore) -> None:
+def test_unknown_blocks_and_transactions_are_none(chain: ChainStore) -> None:
     extend(chain, next_transfers(chain, 17))
     assert chain.find_header(2) is None
     assert chain.find_header(-1) is None
@@ -119,7 +119,7 @@ def test_history_has_transfers_of_nothing_and_to_oneself_once_and_no_fees(chain:
     assert chain.account(address(600)).balance == 4 * 210_000 + 1
 
 
-def test_a_block_that_does_not_follow_the_head_is_our_own_bug(chain: ChainStore) -> None:
+def test_a_block_that_does_not_follow_the_head_fails_an_assertion(chain: ChainStore) -> None:
     outcome = outcome_on(chain, [])
     chain.commit(outcome)
     with pytest.raises(AssertionError, match="block 1 does not follow the head"):

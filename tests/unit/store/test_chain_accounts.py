@@ -18,7 +18,7 @@ class Loading:
         return known(0)
 
 
-def test_what_was_kept_is_found_and_replaced() -> None:
+def test_a_kept_account_is_found_and_replaced() -> None:
     load = Loading()
     recent = RecentAccounts(10, load)
     recent.keep({address(1): known(1)})
@@ -28,14 +28,14 @@ def test_what_was_kept_is_found_and_replaced() -> None:
     assert load.loaded == []
 
 
-def test_any_other_is_loaded_once() -> None:
+def test_an_account_that_is_not_cached_is_loaded_once() -> None:
     load = Loading()
     recent = RecentAccounts(10, load)
     assert recent[address(1)] == recent[address(1)] == known(0)
     assert load.loaded == [address(1)]
 
 
-def test_it_is_bounded_and_keeps_what_is_used() -> None:
+def test_the_cache_of_accounts_is_bounded_and_keeps_those_that_are_used() -> None:
     load = Loading()
     recent = RecentAccounts(10, load)
     recent.keep({address(0): known(7)})

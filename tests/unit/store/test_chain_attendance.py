@@ -28,7 +28,7 @@ def add(database: Database, attendance: Attendance, height: int, *absent: bytes)
     attendance.add(absent)
 
 
-def test_what_was_added_is_loaded_again(database: Database) -> None:
+def test_absences_are_loaded_as_they_were_added(database: Database) -> None:
     attendance = Attendance()
     for height in range(2, 7):
         add(database, attendance, height, *((FIRST, SECOND) if height == 3 else (SECOND,)))
@@ -58,7 +58,7 @@ def test_counting_begins_anew_after_a_gap(database: Database) -> None:
     assert (loaded.blocks, loaded.missed()) == (2, {SECOND: 1})
 
 
-def test_a_record_that_is_cut_is_damage(database: Database) -> None:
+def test_an_absence_record_of_a_wrong_length_is_corrupt(database: Database) -> None:
     batch = WriteBatch(database)
     batch.put(keys.META, keys.absent_key(7), b"short")
     database.write(batch)

@@ -60,7 +60,7 @@ def test_a_block_that_is_whole_in_the_log_is_kept_even_if_nobody_was_told(crashe
 
 
 @pytest.mark.parametrize("part", [0, 1, 6, 7, 8, 200, 32_760, 40_000, -1])
-def test_the_torn_tail_of_a_block_is_let_go(crashed: Crashed, part: int) -> None:
+def test_the_torn_tail_of_a_block_is_discarded(crashed: Crashed, part: int) -> None:
     cut = crashed.written_bytes if part < 0 else crashed.committed_bytes
     with crashed.log.open("r+b") as file:
         file.truncate(cut + part)
@@ -74,7 +74,7 @@ def test_the_torn_tail_of_a_block_is_let_go(crashed: Crashed, part: int) -> None
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 512), (100, 4096), (-4096, 4096), (0, 0)])
-def test_pages_of_it_that_never_reached_the_disk_are_let_go(crashed: Crashed, start: int, length: int) -> None:
+def test_a_torn_block_with_pages_of_zeros_is_discarded(crashed: Crashed, start: int, length: int) -> None:
     """After a power loss the file may have its size and some of its pages, in any order."""
     offset = start + (crashed.written_bytes if start < 0 else crashed.committed_bytes)
     overwrite(crashed.log, offset, bytes(length or crashed.written_bytes - crashed.committed_bytes))

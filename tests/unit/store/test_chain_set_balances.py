@@ -37,7 +37,7 @@ def set_balances(chain: ChainStore, balances: dict[Address, int]) -> BlockOutcom
     return outcome
 
 
-def test_they_are_the_accounts_from_then_on_and_after_an_opening(chain: ChainStore, directory: Path) -> None:
+def test_set_balances_are_shown_at_once_and_after_reopening(chain: ChainStore, directory: Path) -> None:
     set_balances(chain, {RICH: 3, NEW: 5 * COIN})
     assert chain.account(NEW) == Account(5 * COIN, 0)
     chain.close()
@@ -48,7 +48,7 @@ def test_they_are_the_accounts_from_then_on_and_after_an_opening(chain: ChainSto
     chain.close()
 
 
-def test_the_audit_replays_them(chain: ChainStore) -> None:
+def test_the_audit_replays_set_balances(chain: ChainStore) -> None:
     set_balances(chain, {NEW: 1})
     set_balances(chain, {NEW: 1})
     set_balances(chain, {NEW: 0})
@@ -60,7 +60,7 @@ def test_the_audit_replays_them(chain: ChainStore) -> None:
         audit(chain)
 
 
-def test_the_audit_takes_them_from_no_other_chain(tmp_path: Path) -> None:
+def test_the_audit_refuses_set_balances_outside_a_dev_chain(tmp_path: Path) -> None:
     other: Genesis = store_genesis()
     chain = ChainStore.open(tmp_path / "other", other)
     set_balances(chain, {NEW: 1})
@@ -69,7 +69,7 @@ def test_the_audit_takes_them_from_no_other_chain(tmp_path: Path) -> None:
     chain.close()
 
 
-def test_a_follower_shows_them(chain: ChainStore, tmp_path: Path) -> None:
+def test_a_follower_shows_set_balances(chain: ChainStore, tmp_path: Path) -> None:
     follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
     set_balances(chain, {NEW: 9})
     set_balances(chain, {NEW: 9, RICH: 10_000 * COIN})
@@ -78,7 +78,7 @@ def test_a_follower_shows_them(chain: ChainStore, tmp_path: Path) -> None:
     follower.close()
 
 
-def test_a_follower_waits_until_all_of_it_is_there(chain: ChainStore, tmp_path: Path) -> None:
+def test_a_follower_waits_for_all_of_a_block_that_sets_balances(chain: ChainStore, tmp_path: Path) -> None:
     set_balances(chain, {NEW: 9})
     follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
     assert follower.is_whole(1)
@@ -91,7 +91,7 @@ def test_a_follower_waits_until_all_of_it_is_there(chain: ChainStore, tmp_path: 
     follower.close()
 
 
-def test_a_record_of_another_length_is_damage() -> None:
+def test_a_balances_record_of_a_wrong_length_is_corrupt() -> None:
     for length in (0, 51, 53):
         with pytest.raises(Corrupt, match=f"have {length} bytes"):
             keys.decode_balances(bytes(length))

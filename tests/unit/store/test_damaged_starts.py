@@ -97,7 +97,7 @@ def test_any_file_or_directory_damaged_emptied_or_removed_loses_nothing(home: Da
     trials.check()
 
 
-def test_any_two_of_them_lose_nothing(home: DamagedHome, tmp_path: Path) -> None:
+def test_any_two_files_damaged_emptied_or_removed_lose_nothing(home: DamagedHome, tmp_path: Path) -> None:
     trials = Trials(home, tmp_path)
     rng = random.Random(SEED)
     pairs = list(itertools.combinations(home.files(), 2))
@@ -118,7 +118,7 @@ def test_any_two_of_them_lose_nothing(home: DamagedHome, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "names", list(itertools.combinations(("FORMAT", "watermark", "chain/CURRENT", "chain"), 2)), ids="-".join
 )
-def test_what_says_that_a_chain_is_there_may_be_gone_twice(
+def test_a_chain_with_two_of_its_marks_gone_is_refused(
     homes: dict[str, DamagedHome], tmp_path: Path, names: tuple[str, str], harms: tuple[Harm, Harm]
 ) -> None:
     assert check_starts(homes["killed"], tmp_path / "data", harmful(names, harms, "")) == "refused"
@@ -141,7 +141,7 @@ def test_a_list_of_files_that_was_cut_off_anywhere_is_refused(
 
 
 @pytest.mark.parametrize("kept", ["watermark", "chain", "journal", "chain/CURRENT"])
-def test_whatever_is_left_of_a_directory_is_not_taken_for_a_new_one(
+def test_a_directory_with_any_part_left_is_not_begun_anew(
     homes: dict[str, DamagedHome], tmp_path: Path, kept: str
 ) -> None:
     def damage(directory: Path) -> None:

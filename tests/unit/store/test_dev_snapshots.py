@@ -96,7 +96,7 @@ def test_a_revert_is_done_by_the_next_opening(directory: Path) -> None:
     assert [entry.name for entry in (directory / "dev").iterdir()] == ["state"], "it and later ones are used up"
 
 
-def test_earlier_snapshots_stay(directory: Path) -> None:
+def test_a_revert_keeps_the_earlier_snapshots(directory: Path) -> None:
     prepared(directory)
     assert DevDirectory(directory).decide_revert(2)
     assert found(directory) == (2, [], 3_600, 1)
@@ -112,7 +112,7 @@ def test_an_unknown_snapshot_changes_nothing(directory: Path) -> None:
     assert found(directory) == BEFORE
 
 
-def test_a_directory_without_a_decision_is_left_alone(directory: Path) -> None:
+def test_without_a_decided_revert_nothing_is_moved(directory: Path) -> None:
     finish_revert(directory)
     assert not directory.exists()
 

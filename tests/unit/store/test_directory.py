@@ -68,7 +68,7 @@ def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["chain", "journal"])
-def test_data_of_an_unknown_format_is_never_taken_for_an_empty_directory(tmp_path: Path, part: str) -> None:
+def test_a_directory_with_data_but_no_format_is_refused(tmp_path: Path, part: str) -> None:
     (tmp_path / part).mkdir()
     claim_format(tmp_path)
     (tmp_path / "FORMAT").unlink()

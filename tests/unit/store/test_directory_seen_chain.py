@@ -29,7 +29,7 @@ def seen_in(directory: Path) -> SeenHead:
     return head
 
 
-def test_what_was_seen_is_there_for_the_next_core() -> None:
+def test_the_last_noted_head_is_returned() -> None:
     seen = SeenChain()
     assert seen.last() is None
     for height in range(3):
@@ -38,7 +38,7 @@ def test_what_was_seen_is_there_for_the_next_core() -> None:
         assert seen.last() == head
 
 
-def test_a_forked_process_shares_what_it_has_seen() -> None:
+def test_a_head_noted_by_a_forked_process_is_seen_by_its_parent() -> None:
     seen = SeenChain()
     head = SeenHead(7, BlockHash(b"\x07" * 32), reverts=1)
     child = os.fork()
@@ -57,7 +57,7 @@ def test_the_same_chain_is_opened_anew(tmp_path: Path) -> None:
     store.close()
 
 
-def test_nothing_is_started_where_the_directory_was(tmp_path: Path) -> None:
+def test_no_chain_is_started_where_the_data_directory_vanished(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     seen = seen_in(directory)
     shutil.rmtree(directory)
@@ -119,7 +119,7 @@ def test_another_chain_of_the_same_genesis_is_refused(tmp_path: Path) -> None:
         ChainStore.open(directory, GENESIS, SeenHead(0, BlockHash(bytes(32)), reverts=0))
 
 
-def test_a_write_to_a_file_that_was_removed_is_no_write(tmp_path: Path) -> None:
+def test_a_write_to_a_removed_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "file"
     file = os.open(path, os.O_RDWR | os.O_CREAT)
     try:

@@ -85,7 +85,7 @@ def test_a_manifest_that_is_replaced_while_it_is_looked_at_is_looked_for_again(
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["before the logs are read", "after they were read"])
-def test_a_look_during_which_the_primary_moves_on_counts_for_nothing(
+def test_a_catch_up_during_which_the_primary_flushes_is_repeated(
     chain: ChainStore, follower: FollowerStore, monkeypatch: pytest.MonkeyPatch, is_first: bool
 ) -> None:
     """A log may be gone whose content the MANIFEST, as it was read, did not name yet."""
@@ -182,7 +182,7 @@ def test_a_follower_outlives_its_primary_and_follows_the_next(chain: ChainStore,
     again.close()
 
 
-def test_what_the_primary_lost_in_a_crash_is_not_remembered(chain: ChainStore, tmp_path: Path) -> None:
+def test_a_block_that_the_primary_lost_in_a_crash_is_no_longer_shown(chain: ChainStore, tmp_path: Path) -> None:
     """The follower read a block from the log; the power went before its sync, and another block took its height."""
     grow(chain, 1, 5)
     directory = tmp_path / "copy"
@@ -207,7 +207,7 @@ def test_what_the_primary_lost_in_a_crash_is_not_remembered(chain: ChainStore, t
     other.close()
 
 
-def test_damage_is_told_and_not_waited_for(chain: ChainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_manifest_is_reported(chain: ChainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower_module, "PAUSE_S", 0)
     grow(chain, 2, 30)
     chain.close()
@@ -217,7 +217,7 @@ def test_damage_is_told_and_not_waited_for(chain: ChainStore, tmp_path: Path, mo
         FollowerStore.open(chain.directory, tmp_path / "scratch")
 
 
-def test_a_damaged_log_is_told_and_read_on_once_it_is_whole(
+def test_a_damaged_log_is_reported_and_read_once_it_is_repaired(
     chain: ChainStore, follower: FollowerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower_module, "PAUSE_S", 0)
@@ -236,7 +236,7 @@ def test_a_damaged_log_is_told_and_read_on_once_it_is_whole(
     assert_same(follower, chain)
 
 
-def test_what_is_not_a_store_cannot_be_followed(tmp_path: Path, chain: ChainStore) -> None:
+def test_a_directory_without_a_store_of_this_format_cannot_be_followed(tmp_path: Path, chain: ChainStore) -> None:
     with pytest.raises(StoreUnavailable):
         FollowerStore.open(tmp_path / "nothing", tmp_path / "scratch")
     (chain.directory / "FORMAT").write_text("cairn data format 5\n")
@@ -303,7 +303,7 @@ def test_a_primary_that_was_opened_anew_is_followed_by_a_new_secondary(
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", bytes(16), b"MANIFEST", b"\xff" * 16])
-def test_a_damaged_current_is_no_fault_of_the_follower(chain: ChainStore, tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_current_file_is_refused_until_it_is_back(chain: ChainStore, tmp_path: Path, content: bytes) -> None:
     current = chain.directory / "chain" / "CURRENT"
     whole = current.read_bytes()
     current.write_bytes(content)

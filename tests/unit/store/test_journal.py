@@ -43,7 +43,7 @@ def test_a_new_journal_is_empty(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_what_was_synced_comes_back_in_its_order(tmp_path: Path) -> None:
+def test_synced_transactions_are_recovered_in_order_of_acceptance(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, txs(5), received_at=77)
     journal.sync()
@@ -148,7 +148,7 @@ def test_segments_go_once_nothing_in_them_lives_the_oldest_first(tmp_path: Path)
     assert txs(40)[39] in recovered(tmp_path)
 
 
-def test_a_transaction_that_stays_does_not_hold_back_the_dead(tmp_path: Path) -> None:
+def test_one_long_lived_transaction_does_not_keep_old_segments(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, segment_bytes=4992, max_segments=4)
     old = txs(3, sender=9)
     append(journal, old, received_at=5)
@@ -169,7 +169,7 @@ def churn(journal: Journal, added: list[Tx]) -> None:
         journal.settle(tx.hash)
 
 
-def test_a_segment_that_lost_what_lives_in_it_is_damage(tmp_path: Path) -> None:
+def test_a_segment_without_its_unsettled_transaction_is_corrupt(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, segment_bytes=2560, max_segments=2)
     append(journal, txs(1, sender=9))
     churn(journal, txs(10))
@@ -191,7 +191,7 @@ def test_a_full_mempool_is_not_written_again_and_again(tmp_path: Path) -> None:
     assert recovered(tmp_path) == txs(400)
 
 
-def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
+def test_a_drop_stays_on_disk_as_long_as_its_add(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, segment_bytes=2560, max_segments=2)
     stays, goes = txs(2, sender=9)
     append(journal, [stays, goes])
@@ -312,7 +312,7 @@ def test_a_segment_whose_making_was_interrupted_is_removed(tmp_path: Path) -> No
     assert not draft.exists()
 
 
-def test_what_the_journal_must_hold_is_known_outside_of_it(tmp_path: Path) -> None:
+def test_a_journal_shorter_than_its_bounds_is_corrupt(tmp_path: Path) -> None:
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
@@ -347,7 +347,7 @@ def test_what_the_journal_must_hold_is_known_outside_of_it(tmp_path: Path) -> No
     bounds.close()
 
 
-def test_a_torn_frame_is_let_go_only_beyond_the_end_that_was_reached(tmp_path: Path) -> None:
+def test_a_torn_frame_is_discarded_only_beyond_the_recorded_end(tmp_path: Path) -> None:
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
@@ -401,7 +401,7 @@ def test_a_file_in_the_way_makes_the_journal_unavailable(tmp_path: Path) -> None
         open_journal(tmp_path / "journal")
 
 
-def test_only_our_own_files_count(tmp_path: Path) -> None:
+def test_other_files_in_the_journals_directory_are_ignored(tmp_path: Path) -> None:
     open_journal(tmp_path).close()
     (tmp_path / "notes.txt").write_text("not ours")
     assert recovered(tmp_path) == []
@@ -457,7 +457,7 @@ def test_the_records_on_disk_have_the_form_that_is_written_down(tmp_path: Path) 
     )
 
 
-def test_what_comes_after_an_opening_stays_behind_what_was_there(tmp_path: Path) -> None:
+def test_transactions_added_after_an_opening_are_recovered_after_the_earlier_ones(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     expected = []
     for sender in (3, 1, 2):
@@ -470,7 +470,7 @@ def test_what_comes_after_an_opening_stays_behind_what_was_there(tmp_path: Path)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_what_is_written_again_in_many_frames_is_all_there(
+def test_transactions_rewritten_in_many_frames_are_all_recovered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setattr("cairn.store.journal._FRAME_RECORDS", 2)
@@ -499,7 +499,7 @@ def test_only_so_many_reasons_are_carried_over_an_opening_the_newest(
     journal.close()
 
 
-def test_what_is_settled_before_it_is_synced_holds_no_segment_back(tmp_path: Path) -> None:
+def test_a_transaction_settled_before_its_sync_keeps_no_segment(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, segment_bytes=2_048, max_segments=100)
     for tx in txs(40):
         append(journal, [tx])

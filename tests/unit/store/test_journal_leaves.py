@@ -26,7 +26,7 @@ def kept(path: Path) -> list[tuple[Tx, DropReason | None]]:
 
 
 @pytest.mark.parametrize("reason", ["replaced", "evicted", "expired"])
-def test_one_that_left_comes_back_with_its_reason_from_each_opening(tmp_path: Path, reason: DropReason) -> None:
+def test_a_transaction_that_left_is_recovered_with_its_reason(tmp_path: Path, reason: DropReason) -> None:
     journal = open_journal(tmp_path)
     append(journal, STAYS, LEAVES)
     journal.append_leave(LEAVES.hash, reason)
@@ -36,7 +36,7 @@ def test_one_that_left_comes_back_with_its_reason_from_each_opening(tmp_path: Pa
         assert kept(tmp_path) == [(STAYS, None), (LEAVES, reason)]
 
 
-def test_one_that_left_and_was_accepted_again_is_back(tmp_path: Path) -> None:
+def test_a_transaction_that_left_and_was_accepted_again_is_pending(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, LEAVES)
     journal.append_leave(LEAVES.hash, "evicted")
@@ -47,7 +47,7 @@ def test_one_that_left_and_was_accepted_again_is_back(tmp_path: Path) -> None:
     assert kept(tmp_path) == [(LEAVES, None)]
 
 
-def test_one_that_left_and_was_dropped_is_gone(tmp_path: Path) -> None:
+def test_a_transaction_that_left_and_was_dropped_is_not_recovered(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, LEAVES)
     journal.append_leave(LEAVES.hash, "evicted")
@@ -81,7 +81,7 @@ def test_the_reason_moves_with_its_transaction_to_a_newer_segment(tmp_path: Path
     ]
 
 
-def test_of_one_that_is_not_kept_nothing_is_written(tmp_path: Path) -> None:
+def test_a_leave_of_an_unknown_transaction_writes_nothing(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, STAYS)
     journal.sync()

@@ -102,7 +102,7 @@ def test_a_proposer_that_earns_nothing_keeps_its_account(tmp_path: Path) -> None
     again.close()
 
 
-def test_a_new_opening_goes_on(chain: ChainStore) -> None:
+def test_pruning_continues_after_reopening(chain: ChainStore) -> None:
     grow_signed(chain, 8)
     chain.prune(5, rest)
     chain.close()
@@ -114,7 +114,7 @@ def test_a_new_opening_goes_on(chain: ChainStore) -> None:
     again.close()
 
 
-def test_a_removal_that_was_cut_off_anywhere_is_taken_up(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_interrupted_anywhere_is_continued(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "SLICE_TXS", 2)
     grow_signed(chain, 6, strangers=5)
     original = chain.directory

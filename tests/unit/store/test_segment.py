@@ -89,7 +89,7 @@ def test_a_segment_of_another_size_is_damage(path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.seg", "3.seg", "0000000000000003-copy.seg", "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٣.seg"])
-def test_what_only_looks_like_a_segment_is_named(path: Path, name: str) -> None:
+def test_a_file_with_a_name_like_a_segments_is_refused_by_name(path: Path, name: str) -> None:
     stray = path.with_name(name)
     stray.touch()
     with pytest.raises(Corrupt, match=f"{stray} is not a segment of the journal"):
@@ -128,7 +128,7 @@ def test_any_flipped_byte_of_any_frame_is_found(path: Path) -> None:
     assert payloads(path) == PAYLOADS
 
 
-def test_a_frame_of_another_place_is_found(path: Path) -> None:
+def test_a_frame_with_another_sequence_is_corrupt(path: Path) -> None:
     change(path, LAST, encode_frame(FIRST + 1, PAYLOADS[1]))
     with pytest.raises(Corrupt, match=f"{path}: at byte {LAST} frame 8 is expected, not frame 6 of 7 bytes"):
         scan_segment(path)

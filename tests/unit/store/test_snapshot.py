@@ -34,7 +34,7 @@ def chain(tmp_path: Path) -> Iterator[ChainStore]:
     store.close()
 
 
-def test_it_holds_the_block_and_every_account_that_is_not_empty(chain: ChainStore) -> None:
+def test_a_snapshot_holds_the_block_and_every_account_that_is_not_empty(chain: ChainStore) -> None:
     grow_signed(chain, 3)
     nobody = Address(b"n" * 20)
     add_block(chain, [pay(chain, 3, nobody, value=0)])
@@ -71,7 +71,7 @@ def test_parts_hold_whole_records_up_to_their_size(chain: ChainStore, monkeypatc
     assert [len(chunk) for chunk in parcel.chunks] == sizes
 
 
-def test_only_the_newest_are_kept(chain: ChainStore) -> None:
+def test_only_the_two_newest_snapshots_are_kept(chain: ChainStore) -> None:
     shelf = SnapshotDirectory(snapshots_path(chain.directory))
     assert shelf.heights() == []
     for _ in range(KEPT + 2):
@@ -81,7 +81,7 @@ def test_only_the_newest_are_kept(chain: ChainStore) -> None:
     assert sorted(path.name for path in snapshots_path(chain.directory).iterdir()) == ["3", "4"]
 
 
-def test_what_a_crash_left_unfinished_is_no_snapshot_and_goes(chain: ChainStore) -> None:
+def test_an_unfinished_snapshot_is_not_offered_and_is_removed(chain: ChainStore) -> None:
     path = snapshots_path(chain.directory)
     (path / "7.new").mkdir(parents=True)
     (path / "7.new" / "000000").write_bytes(b"half")
@@ -114,14 +114,14 @@ def test_a_disk_that_refuses_is_named(chain: ChainStore) -> None:
         take_snapshot(chain)
 
 
-def test_there_is_none_of_a_block_that_there_is_not(chain: ChainStore) -> None:
+def test_a_snapshot_of_an_unknown_block_is_refused(chain: ChainStore) -> None:
     shelf = SnapshotDirectory(snapshots_path(chain.directory))
     with pytest.raises(Corrupt, match="block 4 has no header"):
         shelf.take(chain, 4, genesis_digest(chain.genesis), b"", lambda: None)
 
 
 @pytest.mark.parametrize("harm", ["lost", "changed"])
-def test_none_is_taken_of_accounts_that_are_not_those_of_the_block(chain: ChainStore, harm: str) -> None:
+def test_no_snapshot_is_taken_of_accounts_that_do_not_match_the_state_root(chain: ChainStore, harm: str) -> None:
     grow_signed(chain, 2)
     key = keys.version_key(PEOPLE[5], 0)
     batch = WriteBatch(database_of(chain))

@@ -64,7 +64,7 @@ def is_at_genesis(store: ChainStore) -> bool:
     return fresh and all(keys.decode_version_key(key)[1] == 0 for key, _ in database_of(store).scan(keys.ACCOUNTS))
 
 
-def test_the_chain_goes_on_from_there(chain: ChainStore, joining: ChainStore) -> None:
+def test_blocks_are_added_after_a_restored_snapshot(chain: ChainStore, joining: ChainStore) -> None:
     restore_snapshot(joining, take_snapshot(chain))
     assert (joining.visible, joining.base) == (7, 7)
     assert head_of(joining) == head_of(chain)
@@ -83,7 +83,7 @@ def test_the_chain_goes_on_from_there(chain: ChainStore, joining: ChainStore) ->
     assert audit(joining) == 7
 
 
-def test_blocks_below_are_not_found(chain: ChainStore, joining: ChainStore) -> None:
+def test_blocks_below_a_restored_snapshot_are_not_found(chain: ChainStore, joining: ChainStore) -> None:
     old = [chain.find_header(height) for height in range(7)]
     restore_snapshot(joining, take_snapshot(chain))
     for height, found in enumerate(old):
@@ -98,7 +98,7 @@ def test_blocks_below_are_not_found(chain: ChainStore, joining: ChainStore) -> N
         assert len(list(database_of(joining).scan(family))) == 1
 
 
-def test_it_opens_anew_and_follows(chain: ChainStore, joining: ChainStore, tmp_path: Path) -> None:
+def test_a_restored_chain_is_reopened_and_followed(chain: ChainStore, joining: ChainStore, tmp_path: Path) -> None:
     follower = FollowerStore.open(joining.directory, tmp_path / "scratch")
     assert (follower.visible, follower.base) == (0, 0)
     restore_snapshot(joining, take_snapshot(chain))
@@ -346,7 +346,7 @@ def test_the_room_that_is_asked_for_is_what_accounts_take(
     assert 0 < taken < restore.room_bytes == accounts * ROOM_PER_ACCOUNT
 
 
-def test_an_unfinished_one_cannot_be_finished(chain: ChainStore, joining: ChainStore) -> None:
+def test_a_restore_with_missing_parts_cannot_be_finished(chain: ChainStore, joining: ChainStore) -> None:
     parcel = take_snapshot(chain)
     restore = joining.begin_restore(parcel.manifest, parcel.trusted)
     with pytest.raises(InvalidSnapshot, match="0 parts of the snapshot are here; it has"):

@@ -94,7 +94,7 @@ def test_a_chain_with_other_rules_is_refused(chain_dir: Path, tmp_path: Path) ->
     assert not (tmp_path / "copy").exists()
 
 
-def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_saved_chain_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "chain.zip"
     with pytest.raises(InvalidConfig, match="cannot load the chain from .*: No such file"):
         load_state(file, GENESIS, tmp_path / "copy")

@@ -31,12 +31,12 @@ def watermark(path: Path) -> Iterator[Watermark]:
     opened.close()
 
 
-def test_a_new_one_promises_nothing(watermark: Watermark) -> None:
+def test_a_new_watermark_holds_no_block_and_no_frame(watermark: Watermark) -> None:
     assert watermark.height() == -1
     assert watermark.oldest() == watermark.journal_start() == watermark.journal_end() == 0
 
 
-def test_one_may_be_made_at_a_height(path: Path) -> None:
+def test_a_watermark_may_be_created_at_a_height(path: Path) -> None:
     Watermark.create(path, 7)
     opened = Watermark.open(path)
     assert (opened.height(), opened.journal_end()) == (7, 0)
@@ -45,7 +45,7 @@ def test_one_may_be_made_at_a_height(path: Path) -> None:
 
 @each_number
 @pytest.mark.parametrize("number", [0, 1, 2, 255, 2**40])
-def test_it_keeps_what_it_was_told(
+def test_a_watermark_keeps_its_numbers_after_reopening(
     watermark: Watermark, path: Path, page: int, tell: Tell, ask: Ask, number: int
 ) -> None:
     others = [other for _, _, other in NUMBERS if other is not ask]
@@ -107,7 +107,7 @@ def test_a_number_without_a_whole_copy_is_damage(
         Watermark.open(path)
 
 
-def test_no_page_stands_for_another(watermark: Watermark, path: Path) -> None:
+def test_a_page_copied_over_another_number_is_not_read(watermark: Watermark, path: Path) -> None:
     watermark.raise_journal_end(9)
     content = path.read_bytes()
     overwrite(path, 0, content[12 * PAGE :])
