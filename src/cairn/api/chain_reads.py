@@ -7,8 +7,8 @@ from functools import lru_cache
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.common_work import CommonWork
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Reverting, Unavailable
+from cairn.domain.lru_cache import LruCache
 from cairn.domain.merkle import grow_tree
-from cairn.domain.recent import Recent
 from cairn.domain.transactions import decode_record, split_records
 from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
@@ -23,7 +23,7 @@ ENTRY_OVERHEAD_BYTES = 200
 """About what the dictionary, the key and the object headers of one entry take."""
 
 
-class AnswerCache(Recent[bytes, bytes]):
+class AnswerCache(LruCache[bytes, bytes]):
     """Ready answers, up to a number of bytes. Only for what never changes: nothing here is ever invalidated."""
 
     def __init__(self, max_bytes: int) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from cairn.domain.crypto import keccak256
-from cairn.domain.recent import Recent
+from cairn.domain.lru_cache import LruCache
 from cairn.domain.types import Account, Address
 
 LANES = 1024
@@ -103,7 +103,7 @@ def _record_vector(record: bytes) -> int:
     return int.from_bytes(blake3(record, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE), "little")
 
 
-_recent_vectors: Recent[bytes, int] = Recent(RECENT_VECTORS)
+_recent_vectors: LruCache[bytes, int] = LruCache(RECENT_VECTORS)
 """By what was hashed. The oldest goes first even if it was just used: what was subtracted is not needed again."""
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
-from cairn.domain.recent import Recent
+from cairn.domain.lru_cache import LruCache
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
@@ -33,7 +33,7 @@ class PoolLimits:
     """How long a transaction may be queued, in seconds of the node's uptime."""
 
 
-class RecentDrops(Recent[TxHash, DropReason]):
+class RecentDrops(LruCache[TxHash, DropReason]):
     """Why transactions will not be confirmed; the newest ones only."""
 
     def note(self, tx_hash: TxHash, reason: DropReason) -> Drop:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cairn.domain.errors import InvalidField, Rejected
 from cairn.domain.governance import Update, decode_update, is_update
-from cairn.domain.recent import Recent
+from cairn.domain.lru_cache import LruCache
 from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
@@ -47,8 +47,8 @@ class ParsedTxs:
     def __init__(self, chain_id: int, base_fee: int) -> None:
         self._chain_id = chain_id
         self._base_fee = base_fee
-        self._bundles: Recent[bytes, Bundle] = Recent(BUNDLED, weigh=lambda bundle: len(bundle.txs))
-        self._known: Recent[bytes, Meaning] = Recent(REMEMBERED)
+        self._bundles: LruCache[bytes, Bundle] = LruCache(BUNDLED, weigh=lambda bundle: len(bundle.txs))
+        self._known: LruCache[bytes, Meaning] = LruCache(REMEMBERED)
         # libsecp256k1 releases the interpreter lock, so the event loop continues.
         self._threads = ThreadPoolExecutor(THREADS, "senders")
         # Separate threads: a block must never wait for transactions from peers.

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairn.domain.recent import Recent
+from cairn.domain.lru_cache import LruCache
 
 
 def test_beyond_the_limit_the_one_that_was_kept_or_used_longest_ago_is_forgotten() -> None:
-    recent: Recent[int, str] = Recent(3)
+    recent: LruCache[int, str] = LruCache(3)
     for number in range(3):
         recent.keep(number, str(number))
     assert recent.use(0) == "0"
@@ -19,7 +19,7 @@ def test_beyond_the_limit_the_one_that_was_kept_or_used_longest_ago_is_forgotten
 
 
 def test_looking_without_using_does_not_make_an_entry_newer() -> None:
-    recent: Recent[int, str] = Recent(2)
+    recent: LruCache[int, str] = LruCache(2)
     recent.keep(1, "1")
     recent.keep(2, "2")
     assert recent.get(1) == "1"
@@ -28,7 +28,7 @@ def test_looking_without_using_does_not_make_an_entry_newer() -> None:
 
 
 def test_an_entry_of_more_than_a_quarter_of_all_is_not_kept() -> None:
-    recent: Recent[str, bytes] = Recent(1_000, weigh=len)
+    recent: LruCache[str, bytes] = LruCache(1_000, weigh=len)
     recent.keep("small", b"x")
     recent.keep("largest", bytes(250))
     recent.keep("huge", bytes(251))
@@ -40,7 +40,7 @@ def test_an_entry_of_more_than_a_quarter_of_all_is_not_kept() -> None:
 def test_what_is_kept_never_weighs_more_than_the_limit_and_nothing_is_forgotten_below_it(
     most: int, kept: list[tuple[int, int]]
 ) -> None:
-    recent: Recent[int, bytes] = Recent(most, weigh=len)
+    recent: LruCache[int, bytes] = LruCache(most, weigh=len)
     order: dict[int, int] = {}
     for key, size in kept:
         recent.keep(key, bytes(size))
@@ -54,7 +54,7 @@ def test_what_is_kept_never_weighs_more_than_the_limit_and_nothing_is_forgotten_
 
 
 def test_after_clear_there_is_room_for_all_again() -> None:
-    recent: Recent[int, bytes] = Recent(40, weigh=len)
+    recent: LruCache[int, bytes] = LruCache(40, weigh=len)
     for number in range(4):
         recent.keep(number, bytes(10))
     recent.clear()

@@ -1,4 +1,4 @@
-"""The cache of the node: bounded, and without a clock."""
+"""A bounded cache that forgets the least recently used. It has no clock."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,10 +8,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(OrderedDict[K, V]):
-    """What was kept or used last. Beyond `most` in all, the oldest is forgotten.
+class LruCache(OrderedDict[K, V]):
+    """Beyond `most` in all, the entry that was kept or used longest ago is forgotten.
 
-    Each counts 1, or what `weigh` says of it. Change a weighed one with these methods only.
+    Each entry counts 1, or what `weigh` says of it. A cache with `weigh` is changed by the methods below only.
     """
 
     # An OrderedDict: finding the first key of a plain dict gets slow after many removals.
