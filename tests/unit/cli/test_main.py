@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn import __version__
-from cairn.cli.main import app, dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
-from cairn.cli.node.options import flags_given
+from cairn.cli.main import app
+from cairn.cli.node.dev import dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
+from cairn.cli.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig

@@ -1,4 +1,4 @@
-"""Keystores of strangers; tests/unit/cli/wallet/test_vault.py has the published examples and what wallets exchange."""
+"""Keystores of strangers. tests/unit/cli/wallet/test_key_files.py has the published examples."""
 
 import json
 from typing import Any

@@ -4,11 +4,10 @@ import re
 from collections.abc import AsyncGenerator, Container, Sequence
 from typing import TypeVar
 
-from cairn.cli.shared.amounts import format_amount
-from cairn.cli.shared.remote import ask_node
-from cairn.cli.shared.screen import Line, ago, print_json, print_pairs, print_table, when
+from cairn.cli.amounts import format_amount
+from cairn.cli.remote import ask_node, find_missing, find_queued, tell_missing, tell_not_held, wait_confirmed
+from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, when
 from cairn.cli.wallet.key_files import Keystore
-from cairn.cli.wallet.nonces import find_missing, find_queued, tell_missing, tell_not_held, wait_confirmed
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
 from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, PendingTransaction, Proof, Transaction

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.node.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in
-from cairn.cli.shared.report import reported_errors
+from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in
+from cairn.cli.report import reported_errors
 
 PANEL = "Look"
 
@@ -126,7 +126,7 @@ def watch(
 
     At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
     """
-    from cairn.cli.look.watching import watch_node
+    from cairn.cli.look.watch import watch_node
 
     with reported_errors(as_json):
         watch_node(node, from_height, keystore_in(keys), as_json)

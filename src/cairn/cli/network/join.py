@@ -12,10 +12,10 @@ import typer
 
 from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, write_home
 from cairn.cli.network.peers import Peers, own_address, split_peers, tell_newcomer
+from cairn.cli.network.running import NoAnswer, ask
 from cairn.cli.node.home import Home
-from cairn.cli.node.options import CometbftBinary
-from cairn.cli.shared.asking import NoAnswer, ask
-from cairn.cli.shared.report import reported_errors
+from cairn.cli.options import CometbftBinary
+from cairn.cli.report import reported_errors
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue, find_binary
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis

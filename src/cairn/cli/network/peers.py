@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.shared.report import reported_errors, warn
+from cairn.cli.report import reported_errors, warn
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
 from cairn.domain.errors import InvalidConfig
 

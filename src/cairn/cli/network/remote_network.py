@@ -3,15 +3,21 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.cli.network.update_display import summary, tolerated
-from cairn.cli.network.update_files import choose_key, read_keys, show_and_ask, with_signatures, write_update
-from cairn.cli.shared.remote import ask_node
-from cairn.cli.shared.report import CommandFailed, TimedOut, warn
-from cairn.cli.shared.screen import print_json, print_table, when
+from cairn.cli.network.update_signing import (
+    Signing,
+    choose_key,
+    read_keys,
+    show_and_ask,
+    summary,
+    tolerated,
+    with_signatures,
+    write_update,
+)
+from cairn.cli.remote import ask_node
+from cairn.cli.report import CommandFailed, TimedOut, warn
+from cairn.cli.screen import print_json, print_table, when
 from cairn.client import AsyncClient
 from cairn.client.errors import Rejected
 from cairn.client.models import Validators
@@ -35,17 +41,6 @@ POLL_S = 0.2
 SHOWN_EVIDENCE = 10
 SETTLED_AFTER_BLOCKS = 2
 """An update in one block changes who votes on the block after the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signing:
-    """How an update is signed and what becomes of it, as the command line says."""
-
-    key_files: Sequence[Path]
-    out: Path | None
-    """Where to write it for others to sign, instead of submitting it."""
-    timeout_s: float
-    yes: bool
 
 
 class RemoteNetwork:
@@ -96,7 +91,7 @@ class RemoteNetwork:
             raise InvalidConfig("this is not a validator of the network")
         return validator
 
-    def change(self, wanted: ValidatorRecord | Admins, how: "Signing") -> None:
+    def change(self, wanted: ValidatorRecord | Admins, how: Signing) -> None:
         """Have the network change one validator or its administrators, or write that change to a file to sign."""
         try:
             if isinstance(wanted, Admins):

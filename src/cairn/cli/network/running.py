@@ -1,5 +1,7 @@
 """All nodes of a network at once, each as a process of its own, watched in one table."""
 
+import http.client
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +22,6 @@ from rich.text import Text
 
 from cairn.cli.network.homes import LOOPBACK
 from cairn.cli.node.home import Home
-from cairn.cli.shared.asking import NoAnswer, ask
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, die_with_parent
 from cairn.config import load_settings
 from cairn.domain.errors import InvalidConfig
@@ -195,3 +196,20 @@ def table_of(nodes: Sequence[tuple[str, str]], reports: Sequence[Report]) -> Tab
         status = Text(report.status, "green" if report.status == "ready" else "yellow")
         table.add_row(name, url, report.height, report.peers, report.mempool, status)
     return table
+
+
+class NoAnswer(Exception):
+    """There was no answer, or it was not JSON."""
+
+
+def ask(host: str, path: str, timeout_s: float) -> tuple[int, Any]:
+    """The status of the answer and its JSON. Raises `NoAnswer`."""
+    connection = http.client.HTTPConnection(host, timeout=timeout_s)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NoAnswer(str(error) or type(error).__name__) from None
+    finally:
+        connection.close()

@@ -10,8 +10,8 @@ import typer
 from cairn.cli.network.homes import BASE_PORT, Site, make_network, plan_sites
 from cairn.cli.network.running import run_network
 from cairn.cli.node.home import build_genesis, random_chain_id, read_address
-from cairn.cli.node.options import CometbftBinary
-from cairn.cli.shared.report import reported_errors, warn
+from cairn.cli.options import CometbftBinary
+from cairn.cli.report import reported_errors, warn
 from cairn.cometbft import CometBFT, find_binary
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.cli.shared.amounts import parse_amount
+from cairn.cli.amounts import parse_amount
 from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable
@@ -91,6 +91,14 @@ class Home:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+
+
+def make_data_directory(path: Path) -> None:
+    """Make it readable by its owner only, whatever the umask. An existing one keeps its permissions."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidConfig(f"cannot use {path} as data directory: {error.strerror}") from None
 
 
 def random_chain_id() -> int:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import msgspec
 import typer
 
-from cairn.cli.shared.amounts import format_amount
-from cairn.cli.shared.streams import PatientFile
+from cairn.cli.amounts import format_amount
+from cairn.cli.screen import PatientFile
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
 from cairn.observer import ChainObserver

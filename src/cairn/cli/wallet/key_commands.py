@@ -7,18 +7,25 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.node.options import (
+from cairn.cli.options import (
     AsJson,
     KeysDirectory,
     PasswordFile,
     complete_party,
     keystore_in,
 )
-from cairn.cli.shared.report import reported_errors
-from cairn.cli.shared.screen import print_json, print_pairs, print_table
-from cairn.cli.wallet.key_files import Keystore, StoredKey
+from cairn.cli.report import reported_errors
+from cairn.cli.screen import print_json, print_pairs, print_table
+from cairn.cli.wallet.key_files import (
+    Keystore,
+    StoredKey,
+    key_from_words,
+    lock,
+    read_password,
+    read_secret,
+    unlock,
+)
 from cairn.cli.wallet.parties import find_party
-from cairn.cli.wallet.passwords import read_password, read_secret
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, keccak256, sign_digest
 from cairn.domain.errors import InvalidConfig
 
@@ -38,7 +45,7 @@ def new(name: NewName, keys: KeysDirectory = None, password_file: PasswordFile =
         keystore.check_new(name)
         password = read_password(password_file, f"New password for {name}: ", confirm=True)
         key = (1 + secrets.randbelow(CURVE_ORDER - 1)).to_bytes(KEY_BYTES, "big")
-        show_added(add_locked(keystore, name, key, password), as_json)
+        show_added(keystore.add(name, lock(key, password)), as_json)
 
 
 @app.command("import")
@@ -74,7 +81,7 @@ def import_key(
             check_unknown(keystore, key)
         if password is None:
             password = read_password(password_file, f"New password for {name}: ", confirm=True)
-        show_added(add_locked(keystore, name, key, password), as_json)
+        show_added(keystore.add(name, lock(key, password)), as_json)
 
 
 @app.command("list")
@@ -125,9 +132,6 @@ def sign(
 
 def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[bytes, str | None]:
     """The key in the given text, and its password if it is a keystore."""
-    # Brings in the wallet library: only when a key is taken in.
-    from cairn.cli.wallet.vault import key_from_words, unlock
-
     if secret.startswith("{"):
         password = read_password(password_file, "Password of the keystore file: ")
         try:
@@ -155,13 +159,6 @@ def parse_key(text: str) -> bytes:
             "this is not a private key (64 hexadecimal digits), keystore file (JSON) or mnemonic (words)"
         )
     return key
-
-
-def add_locked(keystore: Keystore, name: str, key: bytes, password: str) -> StoredKey:
-    # Brings in the wallet library: only when a key is made.
-    from cairn.cli.wallet.vault import lock
-
-    return keystore.add(name, lock(key, password))
 
 
 def sign_text(text: bytes, key: bytes) -> bytes:

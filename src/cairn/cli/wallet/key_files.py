@@ -1,25 +1,29 @@
 """Encrypted keys on disk: a file for each, NAME.json, in the Web3 Secret Storage format (keystore V3) that geth reads.
 
-Nothing here decrypts, so that listing and completing names needs no cryptography: cairn.cli.wallet.vault does.
+The wallet library takes more than half a second to load, so only what locks, unlocks or derives a key imports it.
 """
 
+import getpass
 import json
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cairn.cli.shared.report import NotFound, warn
+from cairn.cli.report import NoSuchItem, PasswordRefused, warn
+from cairn.cli.screen import is_text
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.types import Address
 from cairn.store.directory import sync_directory
 
 SUFFIX = ".json"
+PASSWORD_VARIABLE = "CAIRN_PASSWORD"
 _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 match_dev_name = re.compile(r"dev([0-9]+)").fullmatch
 
@@ -60,19 +64,19 @@ class Keystore:
         for name in self.names():
             try:
                 found.append(self.get(name))
-            except (InvalidConfig, NotFound) as error:
+            except (InvalidConfig, NoSuchItem) as error:
                 warn(f"skipped: {error}")
         return found
 
     def get(self, name: str) -> StoredKey:
-        """Raises `NotFound`, or `InvalidConfig` when the file is not a key."""
+        """Raises `NoSuchItem`, or `InvalidConfig` when the file is not a key."""
         path = self._path_of(name)
         try:
             if not _is_name(name):
                 raise FileNotFoundError(name)
             return StoredKey(name, path, *read_document(path.read_bytes(), str(path)))
         except FileNotFoundError:
-            raise NotFound(f"there is no key {name} in {self.directory}; {self._next_step()}") from None
+            raise NoSuchItem(f"there is no key {name} in {self.directory}; {self._next_step()}") from None
         except OSError as error:
             raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
 
@@ -139,3 +143,95 @@ def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, InvalidField):
         raise InvalidConfig(f"{label} is not a keystore file (version 3) with an address") from None
     return address, document
+
+
+def lock(key: bytes, password: str, work_factor: int | None = None) -> dict[str, Any]:
+    """A keystore document, by scrypt, with geth's work factor. Tests use a smaller one."""
+    from eth_account import Account
+
+    return Account.encrypt(key, password, kdf="scrypt", iterations=work_factor)
+
+
+def unlock(document: dict[str, Any], password: str, label: str) -> bytes:
+    """The private key. Raises `PasswordRefused`, or `InvalidConfig` when the document cannot be unlocked."""
+    from cairn.client import keystore
+
+    try:
+        return keystore.unlock(document, password)
+    except keystore.WrongPassword:
+        raise PasswordRefused(f"wrong password for {label}; nothing was done") from None
+    except keystore.InvalidKeystore as error:
+        raise InvalidConfig(f"{label} {error}") from None
+
+
+def key_from_words(words: str, path: str) -> bytes:
+    """The private key at `path` of a mnemonic. Raises `InvalidConfig` for an invalid one of either."""
+    from eth_account import Account
+
+    Account.enable_unaudited_hdwallet_features()
+    try:
+        return bytes(Account.from_mnemonic(" ".join(words.split()), account_path=path).key)
+    except Exception as error:
+        # The library raises what its parts raise (its own ValidationError, ValueError, others), and its text may
+        # repeat the words.
+        reason = "--path is wrong" if "path" in str(error).lower() else "a word or the checksum is wrong"
+        raise InvalidConfig(f"these words give no key: {reason}") from None
+
+
+def read_password(file: Path | None, prompt: str, confirm: bool = False) -> str:
+    """From `file`, else the variable, else asked for, twice with `confirm`. Raises `InvalidConfig` without a source."""
+    if file is not None:
+        password = _first_line(file)
+    elif PASSWORD_VARIABLE in os.environ:
+        password = os.environ[PASSWORD_VARIABLE]
+    else:
+        password = ask_secret(prompt, f"--password-file FILE or {PASSWORD_VARIABLE}")
+        if confirm and ask_secret("Again: ", "") != password:
+            raise InvalidConfig("the two passwords differ; nothing was written")
+    if not password:
+        raise InvalidConfig("an empty password protects nothing; nothing was done")
+    return password
+
+
+def ask_secret(prompt: str, otherwise: str) -> str:
+    """Ask at the terminal, even when standard input is a pipe. Raises `InvalidConfig` when nobody is there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        raise InvalidConfig(f"there is no terminal to ask at; use {otherwise}") from None
+    try:
+        with suppress(UnicodeDecodeError):
+            typed = getpass.getpass(prompt)
+            if is_text(typed):
+                return typed
+    except EOFError:
+        raise InvalidConfig("nothing was typed; nothing was done") from None
+    raise InvalidConfig("what was typed is not text in UTF-8; nothing was done")
+
+
+def read_secret(file: Path | None, prompt: str) -> str:
+    """A key or words: from `file`, from standard input when it is a pipe or `-`, else asked for."""
+    if file is None and sys.stdin.isatty():
+        return ask_secret(prompt, "a file or standard input")
+    if file is None or str(file) == "-":
+        return _standard_input()
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+
+
+def _standard_input() -> str:
+    with suppress(UnicodeDecodeError):
+        text = sys.stdin.read()
+        if is_text(text):
+            return text
+    raise InvalidConfig("standard input is not text in UTF-8")
+
+
+def _first_line(file: Path) -> str:
+    try:
+        with file.open() as lines:
+            return lines.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None

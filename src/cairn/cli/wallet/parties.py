@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cairn.cli.node.home import read_address
-from cairn.cli.shared.report import NotFound
-from cairn.cli.wallet.key_files import Keystore, StoredKey, match_dev_name
-from cairn.cli.wallet.passwords import read_password
+from cairn.cli.report import NoSuchItem
+from cairn.cli.wallet.key_files import Keystore, StoredKey, match_dev_name, read_password, unlock
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS
@@ -41,20 +40,17 @@ class Party:
         return None if dev is None else int(dev[1])
 
     def unlock(self, password_file: Path | None) -> bytes:
-        """The private key of `address`. Raises `NotFound` when it is not here, `WrongPassword`, `InvalidConfig`."""
+        """The private key of `address`. Raises `NoSuchItem` when it is not here, `PasswordRefused`, `InvalidConfig`."""
         if self.stored is None:
             if self.is_public:
                 return _PUBLIC[self.address]
-            raise NotFound(f"there is no stored key for {self}; `cairn keys list` shows the stored ones")
-        # Brings in the wallet library: only when a key is unlocked.
-        from cairn.cli.wallet.vault import unlock
-
+            raise NoSuchItem(f"there is no stored key for {self}; `cairn keys list` shows the stored ones")
         password = read_password(password_file, f"Password of {self.stored.name}: ")
         return unlock(self.stored.document, password, f"key {self.stored.name}")
 
 
 def find_party(text: str, keystore: Keystore, label: str) -> Party:
-    """Raises `InvalidConfig` for an invalid address, `NotFound` for an unknown name."""
+    """Raises `InvalidConfig` for an invalid address, `NoSuchItem` for an unknown name."""
     dev = match_dev_name(text)
     if dev is not None:
         if int(dev[1]) >= len(DEV_KEYS):

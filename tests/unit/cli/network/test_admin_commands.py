@@ -9,7 +9,7 @@ from cairn.cli.main import app
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.governance import Admins, Governance
-from tests.unit.cli.network.test_validator_commands import ADMINS, FIRST, Scripted, keys, node, shown
+from tests.unit.cli.network.test_governance_commands import ADMINS, FIRST, Scripted, keys, node, shown
 
 __all__ = ["keys", "node"]
 

@@ -19,9 +19,9 @@ from cairn.cli.network.homes import (
     read_public_key,
 )
 from cairn.cli.network.peers import PLACES, STRANGERS, Peers
-from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home
-from cairn.cli.shared.report import DataUnusable
+from cairn.cli.node.run import settle_engine
+from cairn.cli.report import DataUnusable
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
 from cairn.domain.errors import InvalidConfig, StoreUnavailable

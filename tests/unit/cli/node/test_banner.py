@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
-from cairn.cli.node.dev_chain import DevChain, build_dev_chain
+from cairn.cli.node.dev_chain import DevChainSpec, build_dev_chain, print_dev_banner, print_dev_facts
+from cairn.cli.node.run import print_listening, print_run_banner
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
 
 URL = "http://127.0.0.1:8645"
-DEV_CHAIN = DevChain(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
+DEV_CHAIN = DevChainSpec(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
 
 
-def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings, chain: DevChain = DEV_CHAIN) -> list[str]:
+def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings, chain: DevChainSpec = DEV_CHAIN) -> list[str]:
     print_dev_banner(chain, settings, "/data (kept)", URL)
+    print_listening(URL)
     return capsys.readouterr().out.splitlines()
 
 
@@ -84,12 +85,11 @@ def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]
     assert lines[1:] == ["Data        /[home]/data", f"Listening on {URL}"]
 
 
-PRINT_LINES = "from cairn.cli.shared.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
+PRINT_LINES = "from cairn.cli.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
 PRINT_FACTS = """
-from cairn.cli.node.banner import print_dev_facts
-from cairn.cli.node.dev_chain import DevChain
+from cairn.cli.node.dev_chain import DevChainSpec, print_dev_facts
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
-print_dev_facts(DevChain(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS)), "http://127.0.0.1:8645")
+print_dev_facts(DevChainSpec(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS)), "http://127.0.0.1:8645")
 print("again", flush=True)
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cairn.cli.node.dev_chain import DevChain, build_dev_chain
+from cairn.cli.node.dev_chain import DevChainSpec, build_dev_chain
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
@@ -17,12 +17,12 @@ def chain_with(
     mnemonic: str = DEV_MNEMONIC,
     chain_id: int = 1337,
     gas_price: int = GWEI,
-) -> DevChain:
+) -> DevChainSpec:
     return build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
 
 
 def test_unless_told_otherwise_it_is_the_usual_chain() -> None:
-    assert chain_with() == DevChain(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
+    assert chain_with() == DevChainSpec(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
 
 
 def test_fewer_accounts_are_the_first_ones() -> None:

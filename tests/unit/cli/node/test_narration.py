@@ -10,9 +10,9 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from cairn.cli.main import narration_of
 from cairn.cli.node import narration
-from cairn.cli.node.dev_chain import DevChain, build_dev_chain
+from cairn.cli.node.dev import narration_of
+from cairn.cli.node.dev_chain import DevChainSpec, build_dev_chain
 from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, Interval, Narrator, Text, json_lines
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
@@ -63,7 +63,7 @@ def test_a_block_is_told_with_each_of_its_transfers() -> None:
     ]
 
 
-def told_on(chain: DevChain, tx: Tx) -> str:
+def told_on(chain: DevChainSpec, tx: Tx) -> str:
     """What `cairn dev` tells of the transfer, without the time in front."""
     block = msgspec.structs.replace(block_of(0), txs=(tx,))
     _, told = narration_of(Settings(), chain)(interval_with(block))

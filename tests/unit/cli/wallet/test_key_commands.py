@@ -11,14 +11,14 @@ from eth_account.messages import encode_defunct
 from typer.testing import CliRunner, Result
 
 from cairn.cli.main import app
-from cairn.cli.wallet import vault
+from cairn.cli.wallet import key_commands, key_files
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
 
 FIRST, KEY = checksum_address(DEV_KEYS[0][0]), DEV_KEYS[0][1].hex()
 PASSWORD = {"CAIRN_PASSWORD": "correct horse"}
 
-lock_as_hard_as_geth = vault.lock
+lock_as_hard_as_geth = key_files.lock
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def own_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CAIRN_KEYS", str(tmp_path / "keys"))
     monkeypatch.delenv("CAIRN_PASSWORD", raising=False)
     # Keys that protect nothing need not take a second each.
-    monkeypatch.setattr(vault, "lock", lambda key, password: lock_as_hard_as_geth(key, password, 2**4))
+    monkeypatch.setattr(key_commands, "lock", lambda key, password: lock_as_hard_as_geth(key, password, 2**4))
     return tmp_path / "keys"
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import typer
 
-from cairn.cli.shared.screen import drop_output, printable
+from cairn.cli.screen import drop_output, printable
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL
 from cairn.domain.errors import InvalidConfig, StoreUnavailable
 
@@ -37,6 +37,9 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130, "Ctrl-C"
 
 
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""The exception for every usage error of typer; its name depends on the version."""
+
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 
 
@@ -60,7 +63,7 @@ class DataUnusable(CommandFailed):
     exit_code = ExitCode.DATA
 
 
-class NotFound(CommandFailed):
+class NoSuchItem(CommandFailed):
     exit_code = ExitCode.NOT_FOUND
 
 
@@ -72,7 +75,7 @@ class TimedOut(CommandFailed):
     exit_code = ExitCode.TIMED_OUT
 
 
-class WrongPassword(CommandFailed):
+class PasswordRefused(CommandFailed):
     exit_code = ExitCode.LOCKED
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from cairn.cli.shared.report import CommandFailed, ExitCode, NotFound, reported_errors, warn
+from cairn.cli.report import CommandFailed, ExitCode, NoSuchItem, reported_errors, warn
 from cairn.domain.errors import InvalidConfig
 
-PAGE = Path(__file__).parents[4] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
 def test_the_page_has_every_exit_code_and_no_other() -> None:
@@ -24,7 +24,7 @@ def test_the_page_has_every_exit_code_and_no_other() -> None:
     [
         (InvalidConfig("no such option"), 2, {"code": "USAGE"}),
         (CommandFailed("no", "NONCE_TOO_LOW"), 1, {"code": "NONCE_TOO_LOW"}),
-        (NotFound("gone", tx_hash="0xab"), 4, {"code": "NOT_FOUND", "txHash": "0xab"}),
+        (NoSuchItem("gone", tx_hash="0xab"), 4, {"code": "NOT_FOUND", "txHash": "0xab"}),
     ],
 )
 def test_an_error_is_a_line_or_json(

@@ -450,7 +450,7 @@ def test_at_a_terminal_every_signature_is_asked_for(
             return True
 
     monkeypatch.setattr(
-        "cairn.cli.network.update_files.sys", SimpleNamespace(stdin=Terminal(answer), stderr=sys.stderr)
+        "cairn.cli.network.update_signing.sys", SimpleNamespace(stdin=Terminal(answer), stderr=sys.stderr)
     )
     done = run("update", "--name", "first", "--power", "20", "--node", node.url, *keys)
     assert done.exit_code == exit_code

@@ -1,10 +1,14 @@
 """The commands that spend: their options only, so that --help needs neither the HTTP client nor the wallet library."""
 
-from typing import Annotated
+import re
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from cairn.cli.node.options import (
+from cairn.cli.amounts import UNITS
+from cairn.cli.options import (
     DEFAULT_NODE,
     AsJson,
     KeysDirectory,
@@ -13,10 +17,11 @@ from cairn.cli.node.options import (
     complete_party,
     keystore_in,
 )
-from cairn.cli.shared.report import reported_errors
-from cairn.cli.shared.usage import PayingCommand
+from cairn.cli.report import UsageError, WrongUsage, reported_errors, reported_exit
 
 PANEL = "Wallet"
+_is_negative = re.compile(r"-[0-9].*").fullmatch
+_is_number = re.compile(r"[0-9.]+").fullmatch
 
 app = typer.Typer()
 
@@ -55,6 +60,25 @@ Tip = Annotated[
 ]
 
 
+class PayingCommand(TyperCommand):
+    """A command that takes an amount: -1 is a wrong one, unless it is the value of an option; so is `1 coin`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        as_json = "--json" in args
+        before_dashes = args[: args.index("--")] if "--" in args else args
+        valued = {name for option in self.params if not getattr(option, "is_flag", True) for name in option.opts}
+        for before, given in zip(["", *before_dashes], before_dashes, strict=False):
+            if _is_negative(given) and before not in valued:
+                raise reported_exit(WrongUsage(f"AMOUNT: {given!r} is negative; an amount is 0 or more"), as_json)
+        try:
+            return super().parse_args(ctx, list(args))
+        except UsageError:
+            for number, unit in pairwise(before_dashes):
+                if _is_number(number) and unit in UNITS:
+                    raise reported_exit(WrongUsage(f"write {number}{unit}, without a space"), as_json) from None
+            raise
+
+
 @app.command(rich_help_panel=PANEL, cls=PayingCommand)
 def send(
     sender: Sender,
@@ -78,8 +102,7 @@ def send(
 
     The key never leaves this machine. At a terminal you are asked before anything is sent.
     """
-    from cairn.cli.wallet.sending import Sending
-    from cairn.cli.wallet.transfers import read_order, read_price
+    from cairn.cli.wallet.transfers import Sending, read_order, read_price
 
     with reported_errors(as_json):
         order = read_order(keystore_in(keys), sender, to, amount, nonce, read_price(gas_price, max_fee, tip))

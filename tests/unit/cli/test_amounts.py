@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairn.cli.shared.amounts import format_amount, parse_amount
+from cairn.cli.amounts import format_amount, parse_amount
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, GWEI
 from cairn.domain.types import MAX_UINT256

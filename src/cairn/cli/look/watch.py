@@ -16,12 +16,11 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from cairn.cli.amounts import format_amount
 from cairn.cli.look.display import Names, collected
-from cairn.cli.shared.amounts import format_amount
-from cairn.cli.shared.remote import connect, explained_errors
-from cairn.cli.shared.screen import ago, drop_output, print_json
+from cairn.cli.remote import connect, explained_errors, find_queued
+from cairn.cli.screen import ago, drop_output, print_json
 from cairn.cli.wallet.key_files import Keystore
-from cairn.cli.wallet.nonces import find_queued
 from cairn.client import AsyncClient
 from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnreachable
 from cairn.client.models import Block, Chain, MempoolItem

@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
-from cairn.cli.wallet import passwords
+from cairn.cli.wallet import key_files
 from cairn.domain.errors import InvalidConfig
 
 NO_TEXT = os.fsdecode(b"\xff")
@@ -68,7 +68,7 @@ def test_a_variable_that_is_not_utf_8_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_standard_input_that_is_not_utf_8_is_refused(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), "utf-8", errors))
     with pytest.raises(InvalidConfig, match="standard input is not text in UTF-8"):
-        passwords._standard_input()
+        key_files._standard_input()
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "."])

@@ -13,11 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
-from cairn.cli.shared.report import CommandFailed
+from cairn.cli.report import CommandFailed
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
-from cairn.cli.wallet.sending import Sending
-from cairn.cli.wallet.transfers import TransferOrder, read_price
+from cairn.cli.wallet.transfers import Sending, TransferOrder, read_price, tell_other_account
 from cairn.client.models import Chain
 from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS
@@ -35,6 +34,7 @@ CHAIN: dict[str, Any] = {
 
 
 STRANGER = "0x" + "10" * 20
+USUAL_ADDRESSES = [address for address, _ in DEV_KEYS]
 OWN = [address_of_key(bytes([number]) * 32) for number in (1, 2)]
 """The accounts of a dev chain with a mnemonic of its own."""
 
@@ -231,3 +231,20 @@ def test_a_recipient_whose_name_is_another_account_s_there_is_warned_about(
     assert (warning in result.stderr.splitlines()) == is_named
     assert "is public" not in result.stderr
     assert node.posts
+
+
+@pytest.mark.parametrize(("index", "shown"), [(0, 0), (1, 1), (5, 0)])
+def test_the_account_of_the_same_name_is_told_or_the_first_one(index: int, shown: int) -> None:
+    told = tell_other_account(Party(USUAL_ADDRESSES[index], f"dev{index}"), OWN)
+    expected = f"this chain has its own dev accounts (--mnemonic): its dev{shown} is {checksum_address(OWN[shown])}"
+    assert told == expected
+
+
+@pytest.mark.parametrize("accounts", [USUAL_ADDRESSES, USUAL_ADDRESSES[:2], []])
+def test_where_the_usual_accounts_are_used_nothing_is_told(accounts: list[Address]) -> None:
+    assert tell_other_account(Party(USUAL_ADDRESSES[5], "dev5"), accounts) is None
+
+
+def test_an_account_that_was_not_named_as_a_dev_account_is_never_mistaken_for_one() -> None:
+    assert tell_other_account(Party(USUAL_ADDRESSES[0]), OWN) is None
+    assert tell_other_account(Party(USUAL_ADDRESSES[0], "alice"), OWN) is None

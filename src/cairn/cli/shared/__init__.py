@@ -1,1 +1,0 @@
-"""What all commands use: amounts, the node they speak to, and what people read."""
