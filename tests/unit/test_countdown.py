@@ -1,7 +1,11 @@
 import asyncio
 
+import pytest
+
 from cairn.countdown import PARTS, Countdown
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
+
+pytestmark = pytest.mark.virtual_time
 
 
 def start(limit_s: float) -> tuple[Countdown, list[float]]:
@@ -10,50 +14,38 @@ def start(limit_s: float) -> tuple[Countdown, list[float]]:
     return Countdown(virtual_loop(), limit_s, lambda: ends.append(virtual_loop().time())), ends
 
 
-def test_it_expires_once_after_its_limit() -> None:
-    async def main() -> None:
+async def test_it_expires_once_after_its_limit() -> None:
+    _, ends = start(8)
+    await asyncio.sleep(7.9)
+    assert ends == []
+    await asyncio.sleep(100)
+    assert ends == [8]
+
+
+async def test_it_can_be_cancelled() -> None:
+    countdown, ends = start(8)
+    await asyncio.sleep(4.5)
+    countdown.cancel()
+    await asyncio.sleep(100)
+    assert ends == []
+
+
+async def test_a_pause_of_the_process_does_not_count() -> None:
+    for before_s in (0.5, 4.5, 7.9):
+        began = virtual_loop().time()
         _, ends = start(8)
-        await asyncio.sleep(7.9)
+        await asyncio.sleep(before_s)
+        virtual_loop().spend(1_000)
+        await asyncio.sleep(0.5)
         assert ends == []
         await asyncio.sleep(100)
-        assert ends == [8]
-
-    run_virtual(main())
+        assert 1_008 <= ends[0] - began <= 1_010
 
 
-def test_it_can_be_cancelled() -> None:
-    async def main() -> None:
-        countdown, ends = start(8)
-        await asyncio.sleep(4.5)
-        countdown.cancel()
-        await asyncio.sleep(100)
-        assert ends == []
-
-    run_virtual(main())
-
-
-def test_a_pause_of_the_process_does_not_count() -> None:
-    async def main() -> None:
-        for before_s in (0.5, 4.5, 7.9):
-            began = virtual_loop().time()
-            _, ends = start(8)
-            await asyncio.sleep(before_s)
-            virtual_loop().spend(1_000)
-            await asyncio.sleep(0.5)
-            assert ends == []
-            await asyncio.sleep(100)
-            assert 1_008 <= ends[0] - began <= 1_010
-
-    run_virtual(main())
-
-
-def test_a_process_that_is_always_late_does_not_stop_it() -> None:
-    async def main() -> None:
-        _, ends = start(8)
-        late_s = 3
-        for _ in range(4 * PARTS):
-            virtual_loop().spend(late_s)
-            await asyncio.sleep(0)
-        assert len(ends) == 1
-
-    run_virtual(main())
+async def test_a_process_that_is_always_late_does_not_stop_it() -> None:
+    _, ends = start(8)
+    late_s = 3
+    for _ in range(4 * PARTS):
+        virtual_loop().spend(late_s)
+        await asyncio.sleep(0)
+    assert len(ends) == 1

@@ -27,8 +27,10 @@ from cairn.client.paging import pages
 from cairn.client.transport import Page, Query, Transport
 from cairn.domain.answers import NewBlock
 from tests.support.pool_node import PoolNode
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
 from tests.unit.client.test_following import chain_of
+
+pytestmark = pytest.mark.virtual_time
 
 T = TypeVar("T")
 SHOP = "0x" + "51" * 20
@@ -138,75 +140,63 @@ async def virtual_sleep(delay_s: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_nodes_behind_by_up_to_three_blocks_lose_no_block_and_no_payment(seed: int) -> None:
-    async def main() -> None:
-        rng = random.Random(seed)
-        blocks, paid = paying_chain(12, rng)
-        nodes = Balancer(blocks, paid, rng)
-        start = await nodes.get("/chain", Decoder(Chain))
-        payments = PaymentFollower(nodes, SHOP)
-        follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng), payments.forget)
-        seen: list[int] = []
+async def test_nodes_behind_by_up_to_three_blocks_lose_no_block_and_no_payment(seed: int) -> None:
+    rng = random.Random(seed)
+    blocks, paid = paying_chain(12, rng)
+    nodes = Balancer(blocks, paid, rng)
+    start = await nodes.get("/chain", Decoder(Chain))
+    payments = PaymentFollower(nodes, SHOP)
+    follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng), payments.forget)
+    seen: list[int] = []
 
-        async def watched() -> AsyncGenerator[Block, None]:
-            async for block in follower.blocks(0):
-                seen.append(block.block_height)
-                yield block
+    async def watched() -> AsyncGenerator[Block, None]:
+        async for block in follower.blocks(0):
+            seen.append(block.block_height)
+            yield block
 
-        async with aclosing(payments.payments(watched())) as told:
-            assert [tx.tx_hash async for tx in told] == [tx.tx_hash for tx in paid]
-        assert seen == list(range(12))
-
-    run_virtual(main())
+    async with aclosing(payments.payments(watched())) as told:
+        assert [tx.tx_hash async for tx in told] == [tx.tx_hash for tx in paid]
+    assert seen == list(range(12))
 
 
-def test_payments_read_ahead_are_told_once_after_a_lost_connection() -> None:
-    async def main() -> None:
-        rng = random.Random(1)
-        blocks, paid = paying_chain(10, rng)
-        nodes = Balancer(blocks, paid, rng)
-        nodes.most_behind = 0
-        await virtual_sleep(20 * BLOCK_S)
-        follower = PaymentFollower(nodes, SHOP)
+async def test_payments_read_ahead_are_told_once_after_a_lost_connection() -> None:
+    rng = random.Random(1)
+    blocks, paid = paying_chain(10, rng)
+    nodes = Balancer(blocks, paid, rng)
+    nodes.most_behind = 0
+    await virtual_sleep(20 * BLOCK_S)
+    follower = PaymentFollower(nodes, SHOP)
 
-        async def replayed() -> AsyncGenerator[Block, None]:
-            for block in blocks:
-                if block.block_height in (4, 7):
-                    follower.forget()
-                yield block
+    async def replayed() -> AsyncGenerator[Block, None]:
+        for block in blocks:
+            if block.block_height in (4, 7):
+                follower.forget()
+            yield block
 
-        assert [tx.tx_hash async for tx in follower.payments(replayed())] == [tx.tx_hash for tx in paid]
-
-    run_virtual(main())
+    assert [tx.tx_hash async for tx in follower.payments(replayed())] == [tx.tx_hash for tx in paid]
 
 
-def test_a_block_that_no_node_keeps_any_more_is_an_error() -> None:
-    async def main() -> None:
-        rng = random.Random(1)
-        blocks, paid = paying_chain(10, rng)
-        nodes = Balancer(blocks, paid, rng)
-        await virtual_sleep(20 * BLOCK_S)
-        nodes.oldest = 5
-        start = await nodes.get("/chain", Decoder(Chain))
-        follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng), lambda: None)
-        with pytest.raises(BlockNotKept):
-            await anext(follower.blocks(2))
-
-    run_virtual(main())
+async def test_a_block_that_no_node_keeps_any_more_is_an_error() -> None:
+    rng = random.Random(1)
+    blocks, paid = paying_chain(10, rng)
+    nodes = Balancer(blocks, paid, rng)
+    await virtual_sleep(20 * BLOCK_S)
+    nodes.oldest = 5
+    start = await nodes.get("/chain", Decoder(Chain))
+    follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng), lambda: None)
+    with pytest.raises(BlockNotKept):
+        await anext(follower.blocks(2))
 
 
-def test_a_list_whose_nodes_all_fall_behind_ends_with_an_error_at_its_time_limit() -> None:
-    async def main() -> None:
-        rng = random.Random(1)
-        blocks, paid = paying_chain(10, rng)
-        nodes = Balancer(blocks, paid, rng)
-        nodes.timeout_s = 30.0
-        await virtual_sleep(20 * BLOCK_S)
-        with pytest.raises(NodeUnreachable, match="block 12 was seen before"):
-            await anext(pages(nodes, "/account/x/txs", Decoder(list[ConfirmedTransaction]), {}, least_height=12))
-        assert virtual_loop().time() < 60
-
-    run_virtual(main())
+async def test_a_list_whose_nodes_all_fall_behind_ends_with_an_error_at_its_time_limit() -> None:
+    rng = random.Random(1)
+    blocks, paid = paying_chain(10, rng)
+    nodes = Balancer(blocks, paid, rng)
+    nodes.timeout_s = 30.0
+    await virtual_sleep(20 * BLOCK_S)
+    with pytest.raises(NodeUnreachable, match="block 12 was seen before"):
+        await anext(pages(nodes, "/account/x/txs", Decoder(list[ConfirmedTransaction]), {}, least_height=12))
+    assert virtual_loop().time() < 60
 
 
 class LaggingNode(PoolNode):
@@ -232,39 +222,33 @@ class LaggingNode(PoolNode):
         return virtual_loop().time() >= self.knows_from_s
 
 
-def test_a_node_that_does_not_know_a_payment_yet_gives_its_nonce_to_no_other() -> None:
-    async def main() -> None:
-        node = LaggingNode()
-        wallet = AsyncWallet(node, Account.dev(0))
-        await wallet.send(SHOP, 1)
-        node.mine()
-        node.knows_from_s = 10.0
-        await wallet.send(SHOP, 2)
-        assert virtual_loop().time() >= 10.0
-        node.mine()
-        assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 1), (1, 2)]
-        node.knows_from_s = 10_000.0
-        with pytest.raises(NodeUnreachable, match="accepted before"):
-            await wallet.send(SHOP, 3)
-        await wallet.close()
-
-    run_virtual(main())
+async def test_a_node_that_does_not_know_a_payment_yet_gives_its_nonce_to_no_other() -> None:
+    node = LaggingNode()
+    wallet = AsyncWallet(node, Account.dev(0))
+    await wallet.send(SHOP, 1)
+    node.mine()
+    node.knows_from_s = 10.0
+    await wallet.send(SHOP, 2)
+    assert virtual_loop().time() >= 10.0
+    node.mine()
+    assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 1), (1, 2)]
+    node.knows_from_s = 10_000.0
+    with pytest.raises(NodeUnreachable, match="accepted before"):
+        await wallet.send(SHOP, 3)
+    await wallet.close()
 
 
-def test_the_nonce_of_a_dropped_payment_is_used_again() -> None:
-    async def main() -> None:
-        node = LaggingNode()
-        wallet = AsyncWallet(node, Account.dev(0))
-        node.dropped.add(await wallet.send(SHOP, 1))
-        with pytest.raises(TxDropped):
-            await node.transaction(next(iter(node.dropped)))
-        node.pool = PoolNode().pool
-        await wallet.send(SHOP, 2)
-        node.mine()
-        assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 2)]
-        await wallet.close()
-
-    run_virtual(main())
+async def test_the_nonce_of_a_dropped_payment_is_used_again() -> None:
+    node = LaggingNode()
+    wallet = AsyncWallet(node, Account.dev(0))
+    node.dropped.add(await wallet.send(SHOP, 1))
+    with pytest.raises(TxDropped):
+        await node.transaction(next(iter(node.dropped)))
+    node.pool = PoolNode().pool
+    await wallet.send(SHOP, 2)
+    node.mine()
+    assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 2)]
+    await wallet.close()
 
 
 class EvictingNode(LaggingNode):
@@ -283,31 +267,25 @@ class EvictingNode(LaggingNode):
         )
 
 
-def test_the_nonce_of_a_payment_that_no_node_holds_any_more_is_used_again_in_the_end() -> None:
-    async def main() -> None:
-        node = EvictingNode()
-        wallet = AsyncWallet(node, Account.dev(0))
-        await wallet.send(SHOP, 1)
-        node.pool = PoolNode().pool
-        await wallet.send(SHOP, 2)
-        assert 30.0 < virtual_loop().time() < 90.0
-        node.mine()
-        assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 2)]
-        await wallet.close()
-
-    run_virtual(main())
+async def test_the_nonce_of_a_payment_that_no_node_holds_any_more_is_used_again_in_the_end() -> None:
+    node = EvictingNode()
+    wallet = AsyncWallet(node, Account.dev(0))
+    await wallet.send(SHOP, 1)
+    node.pool = PoolNode().pool
+    await wallet.send(SHOP, 2)
+    assert 30.0 < virtual_loop().time() < 90.0
+    node.mine()
+    assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 2)]
+    await wallet.close()
 
 
-def test_a_payment_that_the_node_no_longer_holds_and_another_confirms_keeps_its_nonce() -> None:
-    async def main() -> None:
-        node = EvictingNode()
-        wallet = AsyncWallet(node, Account.dev(0))
-        await wallet.send(SHOP, 1)
-        node.mine()
-        node.knows_from_s = 10.0
-        await wallet.send(SHOP, 2)
-        node.mine()
-        assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 1), (1, 2)]
-        await wallet.close()
-
-    run_virtual(main())
+async def test_a_payment_that_the_node_no_longer_holds_and_another_confirms_keeps_its_nonce() -> None:
+    node = EvictingNode()
+    wallet = AsyncWallet(node, Account.dev(0))
+    await wallet.send(SHOP, 1)
+    node.mine()
+    node.knows_from_s = 10.0
+    await wallet.send(SHOP, 2)
+    node.mine()
+    assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 1), (1, 2)]
+    await wallet.close()

@@ -31,7 +31,8 @@ from cairn.client.errors import (
 )
 from cairn.client.events import EventChannel
 from cairn.client.models import Confirmed, Dropped
-from tests.support.virtual_time import run_virtual
+
+pytestmark = pytest.mark.virtual_time
 
 HASHES = [f"0x{number:060x}abcd" for number in range(1_500)]
 
@@ -130,70 +131,55 @@ async def staying(socket: ServerConnection) -> None:
     await socket.wait_closed()
 
 
-def test_it_resumes_behind_the_last_block_however_a_socket_ends() -> None:
-    async def main() -> None:
-        parts = (
-            part(5, range(5, 7), closing(1013)),
-            part(7, range(7, 7), closing(1001)),
-            part(7, range(7, 8), closing(1011)),
-            part(8, range(8, 10), cutting),
-            part(10, range(10, 12), staying),
-        )
-        async with playing(*parts) as url:
-            assert await take_heights(channel(url), 5, 7) == list(range(5, 12))
-
-    run_virtual(main())
+async def test_it_resumes_behind_the_last_block_however_a_socket_ends() -> None:
+    parts = (
+        part(5, range(5, 7), closing(1013)),
+        part(7, range(7, 7), closing(1001)),
+        part(7, range(7, 8), closing(1011)),
+        part(8, range(8, 10), cutting),
+        part(10, range(10, 12), staying),
+    )
+    async with playing(*parts) as url:
+        assert await take_heights(channel(url), 5, 7) == list(range(5, 12))
 
 
-def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
-    async def main() -> None:
-        async with playing(part(None, range(9, 9), cutting), part(9, range(9, 11), staying)) as url:
-            assert await take_heights(channel(url), None, 2) == [9, 10]
-
-    run_virtual(main())
+async def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
+    async with playing(part(None, range(9, 9), cutting), part(9, range(9, 11), staying)) as url:
+        assert await take_heights(channel(url), None, 2) == [9, 10]
 
 
-def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None:
-    async def main() -> None:
-        parts = (
-            part(5, range(5, 9), reverting(6)),
-            part(7, range(7, 8), reverting(10)),
-            # Nothing below what was asked for.
-            part(8, range(8, 8), reverting(2)),
-            part(5, range(5, 6), closing(4205, "no height")),
-            part(6, range(6, 7), staying),
-        )
-        async with playing(*parts) as url:
-            assert await take_heights(channel(url), 5, 7) == [5, 6, 7, 8, 7, 5, 6]
-
-    run_virtual(main())
+async def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None:
+    parts = (
+        part(5, range(5, 9), reverting(6)),
+        part(7, range(7, 8), reverting(10)),
+        # Nothing below what was asked for.
+        part(8, range(8, 8), reverting(2)),
+        part(5, range(5, 6), closing(4205, "no height")),
+        part(6, range(6, 7), staying),
+    )
+    async with playing(*parts) as url:
+        assert await take_heights(channel(url), 5, 7) == [5, 6, 7, 8, 7, 5, 6]
 
 
-def test_without_a_height_a_revert_moves_the_place_back() -> None:
-    async def main() -> None:
-        async with playing(part(None, range(9, 9), reverting(3)), part(4, range(4, 5), staying)) as url:
-            assert await take_heights(channel(url), None, 1) == [4]
-
-    run_virtual(main())
+async def test_without_a_height_a_revert_moves_the_place_back() -> None:
+    async with playing(part(None, range(9, 9), reverting(3)), part(4, range(4, 5), staying)) as url:
+        assert await take_heights(channel(url), None, 1) == [4]
 
 
-def test_a_revert_is_told_to_whoever_rejoins() -> None:
+async def test_a_revert_is_told_to_whoever_rejoins() -> None:
     ended_by: list[int | None] = []
 
     async def rejoin(reverted_to: int | None) -> int | None:
         ended_by.append(reverted_to)
         return reverted_to
 
-    async def main() -> None:
-        async with playing(
-            part(1, range(1, 2), closing(1001)), part(2, range(2, 3), reverting(1)), part(2, range(2, 3), staying)
-        ) as url:
-            async for block in channel(url).blocks(1, rejoin):
-                if ended_by == [None, 1]:
-                    assert block.block_height == 2
-                    break
-
-    run_virtual(main())
+    async with playing(
+        part(1, range(1, 2), closing(1001)), part(2, range(2, 3), reverting(1)), part(2, range(2, 3), staying)
+    ) as url:
+        async for block in channel(url).blocks(1, rejoin):
+            if ended_by == [None, 1]:
+                assert block.block_height == 2
+                break
 
 
 @pytest.mark.parametrize(
@@ -204,17 +190,14 @@ def test_a_revert_is_told_to_whoever_rejoins() -> None:
         (json.dumps({"event": "txDropped", "txHash": "0x", "reason": "expired"}), UnexpectedAnswer),
     ],
 )
-def test_what_stands_against_it_is_raised(message: str, kind: type[Exception]) -> None:
+async def test_what_stands_against_it_is_raised(message: str, kind: type[Exception]) -> None:
     async def play(socket: ServerConnection) -> None:
         await socket.send(message)
         await staying(socket)
 
-    async def main() -> None:
-        async with playing(play) as url:
-            with pytest.raises(kind):
-                await take_heights(channel(url), 0, 1)
-
-    run_virtual(main())
+    async with playing(play) as url:
+        with pytest.raises(kind):
+            await take_heights(channel(url), 0, 1)
 
 
 def refusing(
@@ -234,26 +217,20 @@ def refusing(
     return refuse
 
 
-def test_a_node_that_starts_is_waited_for() -> None:
-    async def main() -> None:
-        async with playing(part(0, range(0, 1), staying), refuse=refusing(2, "STARTING", 503)) as url:
-            assert await take_heights(channel(url), 0, 1) == [0]
-
-    run_virtual(main())
+async def test_a_node_that_starts_is_waited_for() -> None:
+    async with playing(part(0, range(0, 1), staying), refuse=refusing(2, "STARTING", 503)) as url:
+        assert await take_heights(channel(url), 0, 1) == [0]
 
 
-def test_but_not_for_ever_and_not_for_a_refusal() -> None:
-    async def main() -> None:
-        async with playing(refuse=refusing(100, "STARTING", 503, retry_after=60)) as url:
-            with pytest.raises(Starting):
-                await take_heights(channel(url, timeout_s=20), 0, 1)
-        async with playing(refuse=refusing(100, "FORBIDDEN_HOST", 403)) as url:
-            with pytest.raises(ForbiddenHost):
-                await take_heights(channel(url), 0, 1)
-        with pytest.raises(NodeUnreachable):
-            await take_heights(channel(url, timeout_s=0.3), 0, 1)
-
-    run_virtual(main())
+async def test_but_not_for_ever_and_not_for_a_refusal() -> None:
+    async with playing(refuse=refusing(100, "STARTING", 503, retry_after=60)) as url:
+        with pytest.raises(Starting):
+            await take_heights(channel(url, timeout_s=20), 0, 1)
+    async with playing(refuse=refusing(100, "FORBIDDEN_HOST", 403)) as url:
+        with pytest.raises(ForbiddenHost):
+            await take_heights(channel(url), 0, 1)
+    with pytest.raises(NodeUnreachable):
+        await take_heights(channel(url, timeout_s=0.3), 0, 1)
 
 
 async def unable(socket: ServerConnection) -> None:
@@ -263,52 +240,43 @@ async def unable(socket: ServerConnection) -> None:
     await staying(socket)
 
 
-def test_a_subscription_that_the_node_cannot_take_now_is_made_again() -> None:
+async def test_a_subscription_that_the_node_cannot_take_now_is_made_again() -> None:
     async def follow(socket: ServerConnection) -> None:
         await read(socket)
         await socket.send(json.dumps({"event": "txDropped", "txHash": HASHES[0], "reason": "expired"}))
 
-    async def main() -> None:
-        async with playing(
-            unable, unable, part(5, range(5, 7), closing(1001)), unable, part(7, range(7, 8), staying)
-        ) as url:
-            assert await take_heights(channel(url), 5, 3) == [5, 6, 7]
-        async with playing(unable, follow) as url:
-            ended = await anext(channel(url).outcomes(HASHES[:1], as_told))
-            assert ended.tx_hash == HASHES[0]
-
-    run_virtual(main())
+    async with playing(
+        unable, unable, part(5, range(5, 7), closing(1001)), unable, part(7, range(7, 8), staying)
+    ) as url:
+        assert await take_heights(channel(url), 5, 3) == [5, 6, 7]
+    async with playing(unable, follow) as url:
+        ended = await anext(channel(url).outcomes(HASHES[:1], as_told))
+        assert ended.tx_hash == HASHES[0]
 
 
-def test_but_no_longer_than_a_node_is_waited_for() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with playing(*[unable] * 100) as url:
-            with pytest.raises(StoreUnavailable):
-                await take_heights(channel(url, timeout_s=20), 0, 1)
-            assert loop.time() < 20
-            with pytest.raises(StoreUnavailable):
-                await anext(channel(url, timeout_s=20).outcomes(HASHES[:1], as_told))
-        async with playing(part(0, range(0, 1), closing(1001)), *[unable] * 100) as url:
-            with pytest.raises(StoreUnavailable):
-                await take_heights(channel(url, outage_timeout_s=20), 0, 2)
-
-    run_virtual(main())
+async def test_but_no_longer_than_a_node_is_waited_for() -> None:
+    loop = asyncio.get_running_loop()
+    async with playing(*[unable] * 100) as url:
+        with pytest.raises(StoreUnavailable):
+            await take_heights(channel(url, timeout_s=20), 0, 1)
+        assert loop.time() < 20
+        with pytest.raises(StoreUnavailable):
+            await anext(channel(url, timeout_s=20).outcomes(HASHES[:1], as_told))
+    async with playing(part(0, range(0, 1), closing(1001)), *[unable] * 100) as url:
+        with pytest.raises(StoreUnavailable):
+            await take_heights(channel(url, outage_timeout_s=20), 0, 2)
 
 
-def test_an_outage_may_be_bounded() -> None:
-    async def main() -> None:
-        events: AsyncGenerator[object, None]
-        async with playing(part(0, range(0, 1), staying)) as url:
-            events = channel(url, outage_timeout_s=0.3).blocks(0, as_told)
-            await anext(events)
-        with pytest.raises(NodeUnreachable):
-            await anext(events)
-
-    run_virtual(main())
+async def test_an_outage_may_be_bounded() -> None:
+    events: AsyncGenerator[object, None]
+    async with playing(part(0, range(0, 1), staying)) as url:
+        events = channel(url, outage_timeout_s=0.3).blocks(0, as_told)
+        await anext(events)
+    with pytest.raises(NodeUnreachable):
+        await anext(events)
 
 
-def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
+async def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
     async def first(socket: ServerConnection) -> None:
         asked = [(await read(socket))["txHash"] for _ in range(3)]
         assert asked == HASHES[:3]
@@ -323,16 +291,13 @@ def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
         await socket.send(json.dumps({"event": "txConfirmed", "txHash": HASHES[2], "blockHeight": 5}))
         await staying(socket)
 
-    async def main() -> None:
-        async with playing(first, second) as url:
-            outcomes = [outcome async for outcome in channel(url).outcomes([*HASHES[:3], HASHES[0].upper()], as_told)]
-        assert outcomes == [Confirmed(HASHES[1], 4), Dropped(HASHES[0], "replaced"), Confirmed(HASHES[2], 5)]
-
-    run_virtual(main())
+    async with playing(first, second) as url:
+        outcomes = [outcome async for outcome in channel(url).outcomes([*HASHES[:3], HASHES[0].upper()], as_told)]
+    assert outcomes == [Confirmed(HASHES[1], 4), Dropped(HASHES[0], "replaced"), Confirmed(HASHES[2], 5)]
 
 
 @pytest.mark.parametrize("limit", [3, 1_000])
-def test_no_more_is_followed_at_once_than_the_node_allows(limit: int) -> None:
+async def test_no_more_is_followed_at_once_than_the_node_allows(limit: int) -> None:
     """What it follows ends whenever the client has nothing more to ask."""
 
     async def play(socket: ServerConnection) -> None:
@@ -353,48 +318,39 @@ def test_no_more_is_followed_at_once_than_the_node_allows(limit: int) -> None:
             answer = {"event": "subscribed", "subscription": "txConfirmed", "txHash": request["txHash"]}
             await socket.send(json.dumps(answer | {"id": request["id"]}))
 
-    async def main() -> None:
-        hashes = HASHES[: 20 if limit == 3 else len(HASHES)]
-        async with playing(play) as url:
-            outcomes = [outcome async for outcome in channel(url).outcomes(hashes, as_told)]
-        assert sorted(outcome.tx_hash for outcome in outcomes) == hashes
-
-    run_virtual(main())
+    hashes = HASHES[: 20 if limit == 3 else len(HASHES)]
+    async with playing(play) as url:
+        outcomes = [outcome async for outcome in channel(url).outcomes(hashes, as_told)]
+    assert sorted(outcome.tx_hash for outcome in outcomes) == hashes
 
 
 @pytest.mark.parametrize(
     ("code", "status", "kind"), [("FOLLOW_LIMIT", 429, FollowLimit), ("INVALID_HASH", 400, InvalidHash)]
 )
-def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, status: int, kind: type[Exception]) -> None:
+async def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, status: int, kind: type[Exception]) -> None:
     async def play(socket: ServerConnection) -> None:
         await socket.send(refusal(code, status, id=(await read(socket))["id"]))
         await staying(socket)
 
-    async def main() -> None:
-        async with playing(play) as url:
-            with pytest.raises(kind):
-                await anext(channel(url).outcomes(HASHES[:1], as_told))
-
-    run_virtual(main())
+    async with playing(play) as url:
+        with pytest.raises(kind):
+            await anext(channel(url).outcomes(HASHES[:1], as_told))
 
 
-def test_a_revert_that_no_socket_told_of_moves_the_place_back() -> None:
+async def test_a_revert_that_no_socket_told_of_moves_the_place_back() -> None:
     async def rejoin(reverted_to: int | None) -> int | None:
         return 6
 
-    async def main() -> None:
-        async with playing(part(5, range(5, 9), cutting), part(7, range(7, 8), staying)) as url:
-            heights = []
-            async for block in channel(url).blocks(5, rejoin):
-                heights.append(block.block_height)
-                if len(heights) == 5:
-                    break
-        assert heights == [5, 6, 7, 8, 7]
-
-    run_virtual(main())
+    async with playing(part(5, range(5, 9), cutting), part(7, range(7, 8), staying)) as url:
+        heights = []
+        async for block in channel(url).blocks(5, rejoin):
+            heights.append(block.block_height)
+            if len(heights) == 5:
+                break
+    assert heights == [5, 6, 7, 8, 7]
 
 
-def test_whoever_rejoins_can_end_the_following_of_transactions() -> None:
+async def test_whoever_rejoins_can_end_the_following_of_transactions() -> None:
     async def play(socket: ServerConnection) -> None:
         await read(socket)
         await reverting(7)(socket)
@@ -403,18 +359,12 @@ def test_whoever_rejoins_can_end_the_following_of_transactions() -> None:
         assert reverted_to is not None
         raise ChainReverted(reverted_to)
 
-    async def main() -> None:
-        async with playing(play) as url:
-            with pytest.raises(ChainReverted) as reverted:
-                await anext(channel(url).outcomes(HASHES[:1], refuse))
-        assert reverted.value.height == 7
-
-    run_virtual(main())
+    async with playing(play) as url:
+        with pytest.raises(ChainReverted) as reverted:
+            await anext(channel(url).outcomes(HASHES[:1], refuse))
+    assert reverted.value.height == 7
 
 
-def test_nothing_to_follow_needs_no_node() -> None:
-    async def main() -> None:
-        async with AsyncClient("http://127.0.0.1:9") as client:
-            assert [outcome async for outcome in client.confirmations([])] == []
-
-    run_virtual(main())
+async def test_nothing_to_follow_needs_no_node() -> None:
+    async with AsyncClient("http://127.0.0.1:9") as client:
+        assert [outcome async for outcome in client.confirmations([])] == []

@@ -15,7 +15,9 @@ from cairn.client.following import BlockFollower
 from cairn.client.models import Block, Chain, Head, MempoolSize, Revert
 from cairn.client.transport import Query, Transport
 from cairn.domain.answers import NewBlock
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
+
+pytestmark = pytest.mark.virtual_time
 
 T = TypeVar("T")
 SECOND = 1_700_000_000
@@ -117,96 +119,66 @@ async def followed(node: Node, after: Sequence[Block], from_height: int = 0, rev
 
 
 @pytest.mark.parametrize("from_height", [0, 1, 2])
-def test_another_chain_of_the_same_second_is_known_by_its_blocks(from_height: int) -> None:
+async def test_another_chain_of_the_same_second_is_known_by_its_blocks(from_height: int) -> None:
     """It stays lower for ever, and no block of it is later: only what the blocks are tells them apart."""
-
-    async def main() -> None:
-        with pytest.raises(ChainChanged, match="at block 1 again, and was at 3"):
-            await followed(Node(chain_of("aa", 4)), chain_of("bb", 2), from_height)
-
-    run_virtual(main())
+    with pytest.raises(ChainChanged, match="at block 1 again, and was at 3"):
+        await followed(Node(chain_of("aa", 4)), chain_of("bb", 2), from_height)
 
 
-def test_another_chain_is_known_by_its_time_where_its_blocks_were_never_seen() -> None:
-    async def main() -> None:
-        node = Node(chain_of("aa", 6))
-        node.later = [(60.0, chain_of("bb", 3, SECOND + 1))]
-        with pytest.raises(ChainChanged, match="at block 2 again, and was at 5"):
-            await followed(node, chain_of("bb", 2), from_height=5)
-        assert 60 <= virtual_loop().time() < 70
-
-    run_virtual(main())
+async def test_another_chain_is_known_by_its_time_where_its_blocks_were_never_seen() -> None:
+    node = Node(chain_of("aa", 6))
+    node.later = [(60.0, chain_of("bb", 3, SECOND + 1))]
+    with pytest.raises(ChainChanged, match="at block 2 again, and was at 5"):
+        await followed(node, chain_of("bb", 2), from_height=5)
+    assert 60 <= virtual_loop().time() < 70
 
 
-def test_a_node_that_is_behind_is_waited_for() -> None:
-    async def main() -> None:
-        chain = chain_of("aa", 6)
-        node = Node(chain[:4])
-        node.later = [(60.0, chain[:3]), (600.0, chain)]
-        assert await followed(node, chain[:2]) == list(range(6))
-        assert virtual_loop().time() >= 600
-
-    run_virtual(main())
+async def test_a_node_that_is_behind_is_waited_for() -> None:
+    chain = chain_of("aa", 6)
+    node = Node(chain[:4])
+    node.later = [(60.0, chain[:3]), (600.0, chain)]
+    assert await followed(node, chain[:2]) == list(range(6))
+    assert virtual_loop().time() >= 600
 
 
 @pytest.mark.parametrize("count", [3, 4, 6, 9])
-def test_a_chain_that_went_back_unseen_is_told_at_once(count: int) -> None:
+async def test_a_chain_that_went_back_unseen_is_told_at_once(count: int) -> None:
     """Be it lower than before, as high, or higher: no block must come first."""
-
-    async def main() -> None:
-        chain = chain_of("aa", 6)
-        with pytest.raises(ChainReverted) as reverted:
-            await followed(Node(chain), branched(chain, 2, count), revert=Revert(1, 2))
-        assert reverted.value.height == 2
-        assert virtual_loop().time() == 0
-
-    run_virtual(main())
+    chain = chain_of("aa", 6)
+    with pytest.raises(ChainReverted) as reverted:
+        await followed(Node(chain), branched(chain, 2, count), revert=Revert(1, 2))
+    assert reverted.value.height == 2
+    assert virtual_loop().time() == 0
 
 
-def test_of_several_reverts_unseen_the_lowest_is_not_known() -> None:
-    async def main() -> None:
-        chain = chain_of("aa", 6)
-        with pytest.raises(ChainReverted) as reverted:
-            await followed(Node(chain), branched(chain, 1, 4), revert=Revert(2, 3))
-        assert reverted.value.height == 0
-
-    run_virtual(main())
+async def test_of_several_reverts_unseen_the_lowest_is_not_known() -> None:
+    chain = chain_of("aa", 6)
+    with pytest.raises(ChainReverted) as reverted:
+        await followed(Node(chain), branched(chain, 1, 4), revert=Revert(2, 3))
+    assert reverted.value.height == 0
 
 
-def test_who_was_given_nothing_of_a_revert_unseen_goes_on() -> None:
-    async def main() -> None:
-        chain = chain_of("aa", 6)
-        assert await followed(Node(chain), branched(chain, 5, 8), revert=Revert(1, 5)) == list(range(8))
-        node = Node(chain)
-        node.last_revert = Revert(3, 1)
-        assert await followed(node, chain_of("aa", 8), revert=Revert(3, 1)) == list(range(8))
-
-    run_virtual(main())
+async def test_who_was_given_nothing_of_a_revert_unseen_goes_on() -> None:
+    chain = chain_of("aa", 6)
+    assert await followed(Node(chain), branched(chain, 5, 8), revert=Revert(1, 5)) == list(range(8))
+    node = Node(chain)
+    node.last_revert = Revert(3, 1)
+    assert await followed(node, chain_of("aa", 8), revert=Revert(3, 1)) == list(range(8))
 
 
 @pytest.mark.parametrize("revert", [None, Revert(1, 2), Revert(3, 2)])
-def test_another_chain_is_no_reverted_one(revert: Revert | None) -> None:
+async def test_another_chain_is_no_reverted_one(revert: Revert | None) -> None:
     """Whatever became of it before anybody looked."""
-
-    async def main() -> None:
-        node = Node(chain_of("aa", 6))
-        node.last_revert = Revert(2, 2)
-        with pytest.raises(ChainChanged) as changed:
-            await followed(node, chain_of("bb", 4), revert=revert)
-        assert not isinstance(changed.value, ChainReverted)
-
-    run_virtual(main())
+    node = Node(chain_of("aa", 6))
+    node.last_revert = Revert(2, 2)
+    with pytest.raises(ChainChanged) as changed:
+        await followed(node, chain_of("bb", 4), revert=revert)
+    assert not isinstance(changed.value, ChainReverted)
 
 
-def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "REMEMBERED_BLOCKS", 3)
-
-    async def main() -> None:
-        follower = BlockFollower(
-            node := Node(chain_of("aa", 9)), node.chain(), Channel(node, node.blocks), lambda: None
-        )
-        async for block in follower.blocks(0):
-            last = block.block_height
-        assert sorted(follower._given) == [last - 2, last - 1, last] == [6, 7, 8]
-
-    run_virtual(main())
+    follower = BlockFollower(node := Node(chain_of("aa", 9)), node.chain(), Channel(node, node.blocks), lambda: None)
+    async for block in follower.blocks(0):
+        last = block.block_height
+    assert sorted(follower._given) == [last - 2, last - 1, last] == [6, 7, 8]

@@ -23,6 +23,8 @@ from cairn.client.models import AccountState, ConfirmedTransaction, Probe, Submi
 from tests.support.scripted_server import DRIP, RESET, SILENCE, ScriptedServer, answer, problem, scripted
 from tests.support.virtual_time import run_virtual, virtual_loop
 
+pytestmark = pytest.mark.virtual_time
+
 
 def transfer(nonce: int = 0) -> SignedTransfer:
     return Account.dev(0).sign(Account.dev(1).address, 1, nonce=nonce, chain_id=1337, gas_price=1)
@@ -136,19 +138,15 @@ def test_so_does_a_refusal_in_a_batch(code: str, was_repeated: bool) -> None:
     assert [(type(item), item.was_repeated) for item in result] == [(NonceTooLow, was_repeated), (NonceTooLow, False)]
 
 
-def test_what_arrived_once_is_not_said_to_be_unsent() -> None:
+async def test_what_arrived_once_is_not_said_to_be_unsent() -> None:
     """Nobody listens any more when the second attempt is made."""
-
-    async def main() -> None:
-        async with scripted(RESET) as server, server.client(timeout_s=2.0) as client:
-            submitting = asyncio.create_task(client.submit(transfer()))
-            await server.got_request.wait()
-            server.stop_listening()
-            with pytest.raises(NodeUnreachable) as failed:
-                await submitting
-            assert failed.value.was_sent
-
-    run_virtual(main())
+    async with scripted(RESET) as server, server.client(timeout_s=2.0) as client:
+        submitting = asyncio.create_task(client.submit(transfer()))
+        await server.got_request.wait()
+        server.stop_listening()
+        with pytest.raises(NodeUnreachable) as failed:
+            await submitting
+        assert failed.value.was_sent
 
 
 def test_the_node_says_when_to_ask_again() -> None:
@@ -208,18 +206,15 @@ def test_what_would_be_another_transfer_each_time_is_sent_once(failure: bytes | 
     assert result == Submitted("pending", TX_HASH)
 
 
-def test_a_node_that_nobody_runs_is_unreachable() -> None:
-    async def main() -> None:
-        async with scripted(RESET) as server:
-            pass
-        async with server.client(timeout_s=0.3) as client:
-            with pytest.raises(NodeUnreachable, match=r"does not answer") as failed:
-                await client.submit(UNSIGNED)
-            assert not failed.value.was_sent
-            with pytest.raises(NodeUnreachable):
-                await client.ready()
-
-    run_virtual(main())
+async def test_a_node_that_nobody_runs_is_unreachable() -> None:
+    async with scripted(RESET) as server:
+        pass
+    async with server.client(timeout_s=0.3) as client:
+        with pytest.raises(NodeUnreachable, match=r"does not answer") as failed:
+            await client.submit(UNSIGNED)
+        assert not failed.value.was_sent
+        with pytest.raises(NodeUnreachable):
+            await client.ready()
 
 
 @pytest.mark.parametrize("body", ["nothing like it", [], {"status": 1}])
@@ -390,41 +385,37 @@ def test_a_url_must_be_one_of_http() -> None:
         AsyncClient("127.0.0.1:8645")
 
 
-def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
+async def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
     """What comes back is an integer all the same."""
     large = 10**22 + 1
     address = "0x" + "aa" * 20
     account = {"address": address, "balance": str(large), "nonce": 1, "pendingNonce": 2}
     page = answer(200, [PENDING | {"value": str(large), "gasPrice": "1", "receivedAt": 5}])
-
-    async def main() -> None:
-        dynamic = Account.dev(0).sign(address, 1, nonce=0, chain_id=1337, max_fee=large, tip=3)
-        accepted = {"status": "pending", "txHash": dynamic.tx_hash}
-        paid = PENDING | accepted | {"type": 2, "maxFeePerGas": str(large), "maxPriorityFeePerGas": "3"}
-        script = (
-            answer(200, account), page, SUBMITTED, answer(200, [taken(0)]), SUBMITTED, answer(200, accepted),
-            answer(200, paid),
-        )  # fmt: skip
-        async with scripted(*script) as server, server.client(timeout_s=5.0, amounts="string") as client:
-            assert (await client.account(address)).balance == large
-            assert [item.value async for item in client.pending()] == [large]
-            await client.submit(transfer())
-            await client.submit_all([transfer()])
-            await client.faucet(address, large)
-            await client.submit(dynamic)
-            shown = await client.transaction(dynamic.tx_hash)
-            assert (shown.max_fee_per_gas, shown.max_priority_fee_per_gas) == (large, 3)
-        lines, bodies = zip(*server.requests, strict=True)
-        assert [line.split()[1].partition("?")[2] for line in lines] == [
-            "amounts=string", "limit=1000&amounts=string", "", "", "", "", "amounts=string"
-        ]  # fmt: skip
-        sent = [msgspec.json.decode(body) for body in bodies[2:6]]
-        assert sent[0] == sent[1][0]
-        assert (sent[0]["value"], sent[0]["gasPrice"], sent[0]["nonce"]) == ("1", "1", 0)
-        assert sent[2]["amount"] == str(large)
-        assert (sent[3]["maxFeePerGas"], sent[3]["maxPriorityFeePerGas"], sent[3]["type"]) == (str(large), "3", 2)
-
-    run_virtual(main())
+    dynamic = Account.dev(0).sign(address, 1, nonce=0, chain_id=1337, max_fee=large, tip=3)
+    accepted = {"status": "pending", "txHash": dynamic.tx_hash}
+    paid = PENDING | accepted | {"type": 2, "maxFeePerGas": str(large), "maxPriorityFeePerGas": "3"}
+    script = (
+        answer(200, account), page, SUBMITTED, answer(200, [taken(0)]), SUBMITTED, answer(200, accepted),
+        answer(200, paid),
+    )  # fmt: skip
+    async with scripted(*script) as server, server.client(timeout_s=5.0, amounts="string") as client:
+        assert (await client.account(address)).balance == large
+        assert [item.value async for item in client.pending()] == [large]
+        await client.submit(transfer())
+        await client.submit_all([transfer()])
+        await client.faucet(address, large)
+        await client.submit(dynamic)
+        shown = await client.transaction(dynamic.tx_hash)
+        assert (shown.max_fee_per_gas, shown.max_priority_fee_per_gas) == (large, 3)
+    lines, bodies = zip(*server.requests, strict=True)
+    assert [line.split()[1].partition("?")[2] for line in lines] == [
+        "amounts=string", "limit=1000&amounts=string", "", "", "", "", "amounts=string"
+    ]  # fmt: skip
+    sent = [msgspec.json.decode(body) for body in bodies[2:6]]
+    assert sent[0] == sent[1][0]
+    assert (sent[0]["value"], sent[0]["gasPrice"], sent[0]["nonce"]) == ("1", "1", 0)
+    assert sent[2]["amount"] == str(large)
+    assert (sent[3]["maxFeePerGas"], sent[3]["maxPriorityFeePerGas"], sent[3]["type"]) == (str(large), "3", 2)
 
 
 def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,12 +438,9 @@ def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.Mo
     assert made == [AccountState]
 
 
-def test_another_chain_than_the_one_that_is_meant_is_none() -> None:
-    async def main() -> None:
-        async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0) as client:
-            assert (await client.chain()).chain_id == 1
-        async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0, chain_id=1337) as client:
-            with pytest.raises(UnexpectedAnswer, match="of chain 1, not of 1337"):
-                await client.wallet(Account.dev(0)).sign(Account.dev(1).address, 1, nonce=0)
-
-    run_virtual(main())
+async def test_another_chain_than_the_one_that_is_meant_is_none() -> None:
+    async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0) as client:
+        assert (await client.chain()).chain_id == 1
+    async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0, chain_id=1337) as client:
+        with pytest.raises(UnexpectedAnswer, match="of chain 1, not of 1337"):
+            await client.wallet(Account.dev(0)).sign(Account.dev(1).address, 1, nonce=0)

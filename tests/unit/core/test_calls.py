@@ -91,18 +91,15 @@ def test_an_answer_comes_back_as_the_type_that_was_declared(standing: Standing |
     assert asyncio.run(Carrier(Answers(standing)).find_tx(signed(0).hash)) == standing
 
 
-def test_a_call_is_answered_by_the_method_of_its_name() -> None:
+async def test_a_call_is_answered_by_the_method_of_its_name() -> None:
     class Counting(MempoolCalls):
         async def next_nonce(self, sender: Address) -> int:
             return sender[0]
 
-    async def main() -> None:
-        core = Carrier(Counting())
-        assert await core.next_nonce(Address(b"\x07" * 20)) == 7
-        with pytest.raises(NotImplementedError, match="Counting does not answer find_tx"):
-            await core.find_tx(signed(0).hash)
-
-    asyncio.run(main())
+    core = Carrier(Counting())
+    assert await core.next_nonce(Address(b"\x07" * 20)) == 7
+    with pytest.raises(NotImplementedError, match="Counting does not answer find_tx"):
+        await core.find_tx(signed(0).hash)
 
 
 def test_a_request_of_another_shape_is_refused() -> None:

@@ -216,70 +216,62 @@ def test_who_begins_to_listen_is_not_told_of_what_came_before() -> None:
     run(scenario)
 
 
-def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> None:
-    async def main() -> None:
-        told = Told()
-        async with opened_core(tmp_path, listener=told) as core:
-            core.watch_arrivals(True)
-            submitted = core.submit(signed(0))
-            make_block(core)
-            await submitted
-            core.watch_arrivals(False)
-            await core.submit(signed(1))
-        assert [tx.hash for tx in told.arrived] == [signed(0).hash]
-
-    asyncio.run(main())
+async def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> None:
+    told = Told()
+    async with opened_core(tmp_path, listener=told) as core:
+        core.watch_arrivals(True)
+        submitted = core.submit(signed(0))
+        make_block(core)
+        await submitted
+        core.watch_arrivals(False)
+        await core.submit(signed(1))
+    assert [tx.hash for tx in told.arrived] == [signed(0).hash]
 
 
-def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with linked(tmp_path) as (client, heard, _):
-            await client.submit(signed(0))
-            client.watch_arrivals(True)
-            await client.submit(signed(1))
-            await heard.until("arrived", signed(1).hash)
-            client.watch_arrivals(False)
-            await client.submit(signed(2))
-            await client.status()
-            arrived = [notice[1] for notice in heard.notices if notice[0] == "arrived"]
-            assert arrived == [signed(1).hash]
-            name = await client.create_filter("transactions", "somebody")
-            assert name is not None
-            await client.submit(signed(3))
-            changes = await client.find_changes(name, 0)
-            assert changes is not None
-            assert changes.tx_hashes == [signed(3).hash]
-            assert await client.remove_filter(name)
-            assert await client.find_changes(name, 0) is None
-
-    asyncio.run(main())
+async def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> None:
+    async with linked(tmp_path) as (client, heard, _):
+        await client.submit(signed(0))
+        client.watch_arrivals(True)
+        await client.submit(signed(1))
+        await heard.until("arrived", signed(1).hash)
+        client.watch_arrivals(False)
+        await client.submit(signed(2))
+        await client.status()
+        arrived = [notice[1] for notice in heard.notices if notice[0] == "arrived"]
+        assert arrived == [signed(1).hash]
+        name = await client.create_filter("transactions", "somebody")
+        assert name is not None
+        await client.submit(signed(3))
+        changes = await client.find_changes(name, 0)
+        assert changes is not None
+        assert changes.tx_hashes == [signed(3).hash]
+        assert await client.remove_filter(name)
+        assert await client.find_changes(name, 0) is None
 
 
 @pytest.mark.parametrize("loss", ["the store", "the link"])
-def test_a_worker_that_watches_is_told_again_once_core_and_link_are_back(
+@pytest.mark.virtual_time
+async def test_a_worker_that_watches_is_told_again_once_core_and_link_are_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str
 ) -> None:
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async def main() -> None:
-        async with linked(tmp_path) as (client, heard, _):
-            client.watch_arrivals(True)
-            await client.status()
-            if loss == "the store":
-                monkeypatch.setattr(os, "fdatasync", refuse)
-                with pytest.raises(StoreUnavailable):
-                    await client.submit(signed(0))
-                monkeypatch.undo()
-            else:
-                assert client._connection is not None
-                client._connection.close()
-            await heard.until("phase", "unavailable")
-            heard.notices.clear()
-            await heard.until("phase", "ready")
-            await client.submit(signed(1))
-            # Announced before this is answered, if at all.
-            await client.status()
-            assert ("arrived", signed(1).hash) in heard.notices
-
-    run_virtual(main())
+    async with linked(tmp_path) as (client, heard, _):
+        client.watch_arrivals(True)
+        await client.status()
+        if loss == "the store":
+            monkeypatch.setattr(os, "fdatasync", refuse)
+            with pytest.raises(StoreUnavailable):
+                await client.submit(signed(0))
+            monkeypatch.undo()
+        else:
+            assert client._connection is not None
+            client._connection.close()
+        await heard.until("phase", "unavailable")
+        heard.notices.clear()
+        await heard.until("phase", "ready")
+        await client.submit(signed(1))
+        # Announced before this is answered, if at all.
+        await client.status()
+        assert ("arrived", signed(1).hash) in heard.notices

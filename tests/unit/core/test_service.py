@@ -76,19 +76,16 @@ class Watcher:
         self.seen.append(height)
 
 
-def test_an_observer_sees_blocks_and_drops(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        watcher = Watcher()
-        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS, Told(), observer=watcher)
-        dearer = signed(0, gas_price=2 * GWEI)
-        await core.submit(signed(0))
-        await core.submit(dearer)
-        make_block(core)
-        make_block(core)
-        await core.stop()
-        assert watcher.seen == [(signed(0).hash, "replaced"), (1, [dearer.hash]), (2, [])]
-
-    asyncio.run(scenario())
+async def test_an_observer_sees_blocks_and_drops(tmp_path: Path) -> None:
+    watcher = Watcher()
+    core = Core.open(dev_genesis(), tmp_path, settings(), KEYS, Told(), observer=watcher)
+    dearer = signed(0, gas_price=2 * GWEI)
+    await core.submit(signed(0))
+    await core.submit(dearer)
+    make_block(core)
+    make_block(core)
+    await core.stop()
+    assert watcher.seen == [(signed(0).hash, "replaced"), (1, [dearer.hash]), (2, [])]
 
 
 def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> None:
@@ -118,31 +115,24 @@ def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> N
     asyncio.run(mine())
 
 
-def test_what_other_nodes_answer_for_counts_too(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            core._pool.admit(signed(0), received_at=0, local=False)
-            core._pool.admit(signed(0, sender=1), received_at=0, local=False)
-            assert (await core.list_pending(1, None, ACCOUNTS[1])).pending == 2
-            core._pool.admit(signed(0, sender=2), received_at=0, local=False)
-            assert (await core.status()).pending == 3
-
-    asyncio.run(run())
+async def test_what_other_nodes_answer_for_counts_too(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        core._pool.admit(signed(0), received_at=0, local=False)
+        core._pool.admit(signed(0, sender=1), received_at=0, local=False)
+        assert (await core.list_pending(1, None, ACCOUNTS[1])).pending == 2
+        core._pool.admit(signed(0, sender=2), received_at=0, local=False)
+        assert (await core.status()).pending == 3
 
 
-def test_a_core_that_was_stopped_does_not_touch_its_journal_again(tmp_path: Path) -> None:
+async def test_a_core_that_was_stopped_does_not_touch_its_journal_again(tmp_path: Path) -> None:
     """A sync was due at the stop; after it nobody is left to hear that the journal is closed."""
-
-    async def run() -> None:
-        core = open_core(tmp_path)
-        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(BUSY_BATCH)])
-        answer = core.submit(signed(BUSY_BATCH))
-        await core.stop()
-        assert not (await answer).confirmed
-        await asyncio.sleep(2 * GATHER_S)
-        assert not core.failed.done()
-
-    asyncio.run(run())
+    core = open_core(tmp_path)
+    await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(BUSY_BATCH)])
+    answer = core.submit(signed(BUSY_BATCH))
+    await core.stop()
+    assert not (await answer).confirmed
+    await asyncio.sleep(2 * GATHER_S)
+    assert not core.failed.done()
 
 
 def test_submissions_of_one_turn_share_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,90 +155,74 @@ def test_submissions_of_one_turn_share_one_sync(tmp_path: Path, monkeypatch: pyt
     assert syncs == 1
 
 
-def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            tx = signed(0)
-            twice = await asyncio.gather(core.submit(tx), core.submit(tx))
-            assert list(twice) == [Admission(tx.hash), Admission(tx.hash, known=True)]
-            assert (await core.status()).pending == 1
-            make_block(core)
-            assert await core.submit(tx) == Admission(tx.hash, confirmed=True)
-            assert await core.find_tx(tx.hash) == ConfirmedTx(1)
-            with pytest.raises(NonceTooLow):
-                await core.submit(signed(0, value=2))
-
-    asyncio.run(run())
+async def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        tx = signed(0)
+        twice = await asyncio.gather(core.submit(tx), core.submit(tx))
+        assert list(twice) == [Admission(tx.hash), Admission(tx.hash, known=True)]
+        assert (await core.status()).pending == 1
+        make_block(core)
+        assert await core.submit(tx) == Admission(tx.hash, confirmed=True)
+        assert await core.find_tx(tx.hash) == ConfirmedTx(1)
+        with pytest.raises(NonceTooLow):
+            await core.submit(signed(0, value=2))
 
 
-def test_a_known_one_is_answered_after_the_sync_of_its_first_submission(
+async def test_a_known_one_is_answered_after_the_sync_of_its_first_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
     note_syncs(order, monkeypatch)
-
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            order.clear()
-            record = encode_record(signed(0))
-            core.admissions.enqueue(signed(0), record, lambda _: order.append("first"))
-            core.admissions.enqueue(signed(0), record, lambda _: order.append("again"))
-            assert order == []
-            await asyncio.sleep(0.01)
-            assert order == ["synced", "first", "again"]
-
-    asyncio.run(run())
+    async with opened_core(tmp_path) as core:
+        order.clear()
+        record = encode_record(signed(0))
+        core.admissions.enqueue(signed(0), record, lambda _: order.append("first"))
+        core.admissions.enqueue(signed(0), record, lambda _: order.append("again"))
+        assert order == []
+        await asyncio.sleep(0.01)
+        assert order == ["synced", "first", "again"]
 
 
-def test_a_used_nonce_whose_transaction_cannot_be_read_is_answered_and_ends_the_core(
+async def test_a_used_nonce_whose_transaction_cannot_be_read_is_answered_and_ends_the_core(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreadable(tx_hash: TxHash) -> None:
         raise StoreUnavailable("the disk does not read")
 
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
+    async with opened_core(tmp_path) as core:
+        await core.submit(signed(0))
+        make_block(core)
+        monkeypatch.setattr(core._chain, "find_location", unreadable)
+        with pytest.raises(StoreUnavailable, match="does not read"):
             await core.submit(signed(0))
-            make_block(core)
-            monkeypatch.setattr(core._chain, "find_location", unreadable)
-            with pytest.raises(StoreUnavailable, match="does not read"):
-                await core.submit(signed(0))
-            assert isinstance(core.failed.exception(), StoreUnavailable)
-
-    asyncio.run(run())
+        assert isinstance(core.failed.exception(), StoreUnavailable)
 
 
-def test_a_refused_submission_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            refused = core.submit(signed(0, value=2**255))
-            left = weakref.ref(refused)
-            gc.disable()
-            try:
-                await asyncio.wait([refused])
-                assert isinstance(refused.exception(), InsufficientFunds)
-                del refused
-                assert left() is None, "the future, its error and the frame that raised it keep each other"
-            finally:
-                gc.enable()
-
-    asyncio.run(run())
+async def test_a_refused_submission_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        refused = core.submit(signed(0, value=2**255))
+        left = weakref.ref(refused)
+        gc.disable()
+        try:
+            await asyncio.wait([refused])
+            assert isinstance(refused.exception(), InsufficientFunds)
+            del refused
+            assert left() is None, "the future, its error and the frame that raised it keep each other"
+        finally:
+            gc.enable()
 
 
-def test_a_failed_sync_refuses_a_known_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_sync_refuses_a_known_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async def run() -> None:
-        core = open_core(tmp_path)
-        monkeypatch.setattr(os, "fdatasync", refuse)
-        answers = await asyncio.gather(core.submit(signed(0)), core.submit(signed(0)), return_exceptions=True)
-        assert [type(answer) for answer in answers] == [JournalUnavailable] * 2
-        assert isinstance(core.failed.exception(), StoreUnavailable)
-        monkeypatch.undo()
-        await core.stop()
-
-    asyncio.run(run())
+    core = open_core(tmp_path)
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    answers = await asyncio.gather(core.submit(signed(0)), core.submit(signed(0)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [JournalUnavailable] * 2
+    assert isinstance(core.failed.exception(), StoreUnavailable)
+    monkeypatch.undo()
+    await core.stop()
 
 
 def note_syncs(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,217 +250,178 @@ class Ordered(Told, Watcher):
         self.order.append("seen")
 
 
-def test_every_drop_is_told_after_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.virtual_time
+async def test_every_drop_is_told_after_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever drops it: a replacement, a mempool without room, or time."""
     order: list[str] = []
     note_syncs(order, monkeypatch)
-
-    async def run() -> None:
-        ordered = Ordered(order)
-        limits = settings(mempool_size=2, mempool_lifetime_s=10)
-        core = Core.open(dev_genesis(), tmp_path, limits, KEYS, ordered, observer=ordered)
-        await core.submit(signed(0))
-        await core.submit(signed(5))
-        for better in (signed(0, gas_price=2 * GWEI), signed(0, sender=1)):
-            order.clear()
-            await core.submit(better)
-            await asyncio.sleep(0)
-            assert order == ["synced", "told", "seen"]
-        core._pool.remove(signed(0, sender=1).hash)
-        await core.submit(signed(5))
-        await asyncio.sleep(11)
+    ordered = Ordered(order)
+    limits = settings(mempool_size=2, mempool_lifetime_s=10)
+    core = Core.open(dev_genesis(), tmp_path, limits, KEYS, ordered, observer=ordered)
+    await core.submit(signed(0))
+    await core.submit(signed(5))
+    for better in (signed(0, gas_price=2 * GWEI), signed(0, sender=1)):
         order.clear()
-        core.admissions.expire()
-        assert order == []
-        await asyncio.sleep(0.01)
+        await core.submit(better)
+        await asyncio.sleep(0)
         assert order == ["synced", "told", "seen"]
-        await core.stop()
+    core._pool.remove(signed(0, sender=1).hash)
+    await core.submit(signed(5))
+    await asyncio.sleep(11)
+    order.clear()
+    core.admissions.expire()
+    assert order == []
+    await asyncio.sleep(0.01)
+    assert order == ["synced", "told", "seen"]
+    await core.stop()
 
-    run_virtual(run())
 
-
-def test_nobody_is_told_of_a_drop_that_the_disk_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_is_told_of_a_drop_that_the_disk_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither followers nor readers: after a kill the old one would be pending again, and mined."""
     told = Told()
 
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async def run() -> None:
-        core = open_core(tmp_path, listener=told)
-        await core.submit(signed(0))
-        monkeypatch.setattr(os, "fdatasync", refuse)
-        replacing = core.submit(signed(0, gas_price=2 * GWEI))
-        # Before the sync, and after it failed.
-        for _ in range(2):
-            with pytest.raises(StoreUnavailable):
-                await core.find_tx(signed(0).hash)
+    core = open_core(tmp_path, listener=told)
+    await core.submit(signed(0))
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    replacing = core.submit(signed(0, gas_price=2 * GWEI))
+    # Before the sync, and after it failed.
+    for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            await replacing
-        assert isinstance(core.failed.exception(), StoreUnavailable)
-        monkeypatch.undo()
-        await core.stop()
-        assert told.dropped == []
+            await core.find_tx(signed(0).hash)
+    with pytest.raises(StoreUnavailable):
+        await replacing
+    assert isinstance(core.failed.exception(), StoreUnavailable)
+    monkeypatch.undo()
+    await core.stop()
+    assert told.dropped == []
 
-    asyncio.run(run())
 
-
-def test_a_reader_is_told_of_a_drop_after_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_is_told_of_a_drop_after_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     note_syncs(order, monkeypatch)
-
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            await core.submit(signed(0))
-            order.clear()
-            core.submit(signed(0, gas_price=2 * GWEI))
-            assert await core.find_tx(signed(0).hash) == DroppedTx("replaced")
-            assert order == ["synced"]
-
-    asyncio.run(run())
+    async with opened_core(tmp_path) as core:
+        await core.submit(signed(0))
+        order.clear()
+        core.submit(signed(0, gas_price=2 * GWEI))
+        assert await core.find_tx(signed(0).hash) == DroppedTx("replaced")
+        assert order == ["synced"]
 
 
-def test_a_replacement_and_the_drop_that_it_caused_are_known_after_a_restart(tmp_path: Path) -> None:
+async def test_a_replacement_and_the_drop_that_it_caused_are_known_after_a_restart(tmp_path: Path) -> None:
     told = Told()
-
-    async def run() -> None:
-        old, new = signed(0), signed(0, gas_price=2 * GWEI)
-        async with opened_core(tmp_path, listener=told) as core:
-            await core.submit(old)
-            with pytest.raises(ReplacementUnderpriced):
-                await core.submit(signed(0, gas_price=GWEI + 1))
-            await core.submit(new)
-            assert await core.find_tx(old.hash) == DroppedTx("replaced")
-        assert told.dropped == [(old.hash, "replaced")]
-        async with opened_core(tmp_path) as core:
-            assert await core.find_tx(old.hash) == DroppedTx("replaced")
-            assert isinstance(await core.find_tx(new.hash), PendingTx)
-
-    asyncio.run(run())
+    old, new = signed(0), signed(0, gas_price=2 * GWEI)
+    async with opened_core(tmp_path, listener=told) as core:
+        await core.submit(old)
+        with pytest.raises(ReplacementUnderpriced):
+            await core.submit(signed(0, gas_price=GWEI + 1))
+        await core.submit(new)
+        assert await core.find_tx(old.hash) == DroppedTx("replaced")
+    assert told.dropped == [(old.hash, "replaced")]
+    async with opened_core(tmp_path) as core:
+        assert await core.find_tx(old.hash) == DroppedTx("replaced")
+        assert isinstance(await core.find_tx(new.hash), PendingTx)
 
 
-def test_drafts_are_signed_with_the_next_nonce_and_only_for_held_keys(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
-            first, second = await asyncio.gather(core.submit_draft(draft), core.submit_draft(draft))
-            assert first.tx_hash == signed(0).hash
-            assert second.tx_hash == signed(1).hash
-            assert await core.next_nonce(ACCOUNTS[0]) == 2
-            with pytest.raises(InvalidField, match="no key"):
-                await core.submit_draft(Draft(ACCOUNTS[0][::-1], ACCOUNTS[1], 1, 21_000, GWEI, None))  # type: ignore[arg-type]
-
-    asyncio.run(run())
+async def test_drafts_are_signed_with_the_next_nonce_and_only_for_held_keys(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
+        first, second = await asyncio.gather(core.submit_draft(draft), core.submit_draft(draft))
+        assert first.tx_hash == signed(0).hash
+        assert second.tx_hash == signed(1).hash
+        assert await core.next_nonce(ACCOUNTS[0]) == 2
+        with pytest.raises(InvalidField, match="no key"):
+            await core.submit_draft(Draft(ACCOUNTS[0][::-1], ACCOUNTS[1], 1, 21_000, GWEI, None))  # type: ignore[arg-type]
 
 
-def test_confirmed_leaves_the_journal_and_is_not_restored(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
-            make_block(core)
-            await core.submit(signed(3))
-        async with opened_core(tmp_path) as core:
-            status = await core.status()
-            assert (status.head, status.pending) == (1, 1)
-            assert isinstance(await core.find_tx(signed(3).hash), PendingTx)
-            assert await core.find_tx(signed(1).hash) == ConfirmedTx(1)
-
-    asyncio.run(run())
+async def test_confirmed_leaves_the_journal_and_is_not_restored(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+        make_block(core)
+        await core.submit(signed(3))
+    async with opened_core(tmp_path) as core:
+        status = await core.status()
+        assert (status.head, status.pending) == (1, 1)
+        assert isinstance(await core.find_tx(signed(3).hash), PendingTx)
+        assert await core.find_tx(signed(1).hash) == ConfirmedTx(1)
 
 
-def test_the_journal_keeps_nothing_of_what_a_block_confirmed(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in (0, 1, 5)])
-            make_block(core)
-            assert list(core._journal._alive) == [signed(5).hash]
-
-    asyncio.run(run())
+async def test_the_journal_keeps_nothing_of_what_a_block_confirmed(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in (0, 1, 5)])
+        make_block(core)
+        assert list(core._journal._alive) == [signed(5).hash]
 
 
-def test_what_is_dropped_at_the_restore_stays_dropped_after_a_kill(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
-        core = open_core(tmp_path, settings(mempool_per_sender=2))
-        core._journal.close()
-        core._chain.close()
-        async with opened_core(tmp_path) as core:
-            assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
-
-    asyncio.run(run())
+async def test_what_is_dropped_at_the_restore_stays_dropped_after_a_kill(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+    core = open_core(tmp_path, settings(mempool_per_sender=2))
+    core._journal.close()
+    core._chain.close()
+    async with opened_core(tmp_path) as core:
+        assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
 
 
-def test_lowered_limits_drop_with_a_reason_at_the_restore(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
-        async with opened_core(tmp_path, settings(mempool_per_sender=2)) as core:
-            assert (await core.status()).pending == 2
-            assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
-
-    asyncio.run(run())
+async def test_lowered_limits_drop_with_a_reason_at_the_restore(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+    async with opened_core(tmp_path, settings(mempool_per_sender=2)) as core:
+        assert (await core.status()).pending == 2
+        assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
 
 
-def test_block_time_zero_confirms_at_once(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
-            await core.submit(signed(0))
-            await asyncio.sleep(0.01)
-            assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
-
-    run_virtual(run())
+@pytest.mark.virtual_time
+async def test_block_time_zero_confirms_at_once(tmp_path: Path) -> None:
+    async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
+        await core.submit(signed(0))
+        await asyncio.sleep(0.01)
+        assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
 
 
-def test_a_failed_sync_refuses_what_waits_and_ends_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_sync_refuses_what_waits_and_ends_the_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async def run() -> None:
-        core = open_core(tmp_path)
-        core.start()
-        await core.submit(signed(0))
-        monkeypatch.setattr(os, "fdatasync", refuse)
-        with pytest.raises(StoreUnavailable, match="Input/output error"):
-            await core.submit(signed(1))
-        monkeypatch.undo()
-        assert isinstance(core.failed.exception(), StoreUnavailable)
-        with pytest.raises(StoreUnavailable, match="opened anew"):
-            # It may be on disk all the same: nobody may hear that it was dropped.
-            await core.find_tx(signed(1).hash)
-        await core.stop()
-        async with opened_core(tmp_path) as reopened:
-            assert isinstance(await reopened.find_tx(signed(0).hash), PendingTx)
-            await reopened.submit(signed(1))
-
-    asyncio.run(run())
+    core = open_core(tmp_path)
+    core.start()
+    await core.submit(signed(0))
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    with pytest.raises(StoreUnavailable, match="Input/output error"):
+        await core.submit(signed(1))
+    monkeypatch.undo()
+    assert isinstance(core.failed.exception(), StoreUnavailable)
+    with pytest.raises(StoreUnavailable, match="opened anew"):
+        # It may be on disk all the same: nobody may hear that it was dropped.
+        await core.find_tx(signed(1).hash)
+    await core.stop()
+    async with opened_core(tmp_path) as reopened:
+        assert isinstance(await reopened.find_tx(signed(0).hash), PendingTx)
+        await reopened.submit(signed(1))
 
 
-def test_what_is_submitted_after_a_failure_is_refused_when_the_core_closes(tmp_path: Path) -> None:
+async def test_what_is_submitted_after_a_failure_is_refused_when_the_core_closes(tmp_path: Path) -> None:
     """The workers have not heard of the failure yet."""
-
-    async def run() -> None:
-        core = open_core(tmp_path)
-        core.admissions.fail(StoreUnavailable("a block could not be written"))
-        answer = core.submit(signed(0))
-        await asyncio.sleep(0.01)
-        assert not answer.done()
-        await core.stop()
-        assert isinstance(answer.exception(), StoreUnavailable)
-        assert isinstance(core.failed.exception(), StoreUnavailable)
-        async with opened_core(tmp_path) as reopened:
-            assert await reopened.find_tx(signed(0).hash) is None
-
-    asyncio.run(run())
+    core = open_core(tmp_path)
+    core.admissions.fail(StoreUnavailable("a block could not be written"))
+    answer = core.submit(signed(0))
+    await asyncio.sleep(0.01)
+    assert not answer.done()
+    await core.stop()
+    assert isinstance(answer.exception(), StoreUnavailable)
+    assert isinstance(core.failed.exception(), StoreUnavailable)
+    async with opened_core(tmp_path) as reopened:
+        assert await reopened.find_tx(signed(0).hash) is None
 
 
-def test_checks_write_and_read_for_real(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path) as core:
-            checks = await core.check()
-            assert (checks.store, checks.mempool) == ("ok", "ok")
-
-    asyncio.run(run())
+async def test_checks_write_and_read_for_real(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        checks = await core.check()
+        assert (checks.store, checks.mempool) == ("ok", "ok")
 
 
 def test_no_block_is_made_once_a_revert_is_decided(tmp_path: Path) -> None:
@@ -506,37 +441,31 @@ def test_no_block_is_made_once_a_revert_is_decided(tmp_path: Path) -> None:
     assert announced == []
 
 
-def test_a_revert_forgets_the_drops_after_the_snapshot_and_no_others(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_a_revert_forgets_the_drops_after_the_snapshot_and_no_others(tmp_path: Path) -> None:
     before, kept, after, late = signed(0), signed(0, gas_price=2 * GWEI), signed(0, gas_price=3 * GWEI), signed(1)
-
-    async def main() -> None:
-        async with opened_core(tmp_path) as core:
-            await core.submit(before)
-            await core.submit(kept)
-            snapshot = await core.snapshot()
-            await core.submit(after)
-            await core.submit(late)
-            await core.submit(signed(1, gas_price=2 * GWEI))
-            assert [await core.find_tx(tx.hash) for tx in (before, kept, late)] == 3 * [DroppedTx("replaced")]
-            assert await core.revert(snapshot)
-            assert isinstance(core.failed.exception(), Reverting)
-        async with opened_core(tmp_path) as core:
-            assert await core.find_tx(before.hash) == DroppedTx("replaced")
-            # It was pending when the snapshot was taken, and those that came later never were.
-            assert isinstance(await core.find_tx(kept.hash), PendingTx)
-            assert [await core.find_tx(tx.hash) for tx in (after, late)] == [None, None]
-
-    run_virtual(main())
+    async with opened_core(tmp_path) as core:
+        await core.submit(before)
+        await core.submit(kept)
+        snapshot = await core.snapshot()
+        await core.submit(after)
+        await core.submit(late)
+        await core.submit(signed(1, gas_price=2 * GWEI))
+        assert [await core.find_tx(tx.hash) for tx in (before, kept, late)] == 3 * [DroppedTx("replaced")]
+        assert await core.revert(snapshot)
+        assert isinstance(core.failed.exception(), Reverting)
+    async with opened_core(tmp_path) as core:
+        assert await core.find_tx(before.hash) == DroppedTx("replaced")
+        # It was pending when the snapshot was taken, and those that came later never were.
+        assert isinstance(await core.find_tx(kept.hash), PendingTx)
+        assert [await core.find_tx(tx.hash) for tx in (after, late)] == [None, None]
 
 
-def test_every_call_is_answered_by_one_part(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with opened_core(tmp_path) as core:
-            parts = {core, *core._answering.values()}
-            for method in methods_of(CoreCalls):
-                declared = getattr(CoreCalls, method.name)
-                answering = [part for part in parts if getattr(type(part), method.name, declared) is not declared]
-                assert len(answering) == 1, method.name
-                assert answering[0] in (core, core._answering.get(method.name))
-
-    asyncio.run(main())
+async def test_every_call_is_answered_by_one_part(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        parts = {core, *core._answering.values()}
+        for method in methods_of(CoreCalls):
+            declared = getattr(CoreCalls, method.name)
+            answering = [part for part in parts if getattr(type(part), method.name, declared) is not declared]
+            assert len(answering) == 1, method.name
+            assert answering[0] in (core, core._answering.get(method.name))

@@ -34,46 +34,39 @@ def open_overfull(directory: Path, told: Told) -> Core:
     return Core.open(OVERFULL, directory, settings(), KEYS, told)
 
 
-def test_what_overflows_a_balance_is_dropped_for_good_and_the_core_goes_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        told = Told()
-        core = open_overfull(tmp_path, told)
-        bad, good = signed(0), signed(0, sender=2)
-        await core.submit(bad)
-        await core.submit(good)
-        assert [tx.hash for tx in produce(core).block.txs] == [good.hash]
-        await asyncio.sleep(0.05)
-        assert told.dropped == [(bad.hash, REASON)]
-        await core.stop()
-        again = open_overfull(tmp_path, told)
-        assert await again.find_tx(bad.hash) == DroppedTx(REASON)
-        assert (await again.status()).pending == 0
-        await again.stop()
-
-    asyncio.run(scenario())
+async def test_what_overflows_a_balance_is_dropped_for_good_and_the_core_goes_on(tmp_path: Path) -> None:
+    told = Told()
+    core = open_overfull(tmp_path, told)
+    bad, good = signed(0), signed(0, sender=2)
+    await core.submit(bad)
+    await core.submit(good)
+    assert [tx.hash for tx in produce(core).block.txs] == [good.hash]
+    await asyncio.sleep(0.05)
+    assert told.dropped == [(bad.hash, REASON)]
+    await core.stop()
+    again = open_overfull(tmp_path, told)
+    assert await again.find_tx(bad.hash) == DroppedTx(REASON)
+    assert (await again.status()).pending == 0
+    await again.stop()
 
 
-def test_a_chain_that_an_earlier_version_could_not_start_again_starts(tmp_path: Path) -> None:
+async def test_a_chain_that_an_earlier_version_could_not_start_again_starts(tmp_path: Path) -> None:
     """Its journal holds the transfer that no block can."""
-
-    async def scenario() -> None:
-        core = open_overfull(tmp_path, Told())
-        await core.submit(signed(0))
-        # As after the crash that the block used to be.
-        core._chain.close()
-        told = Told()
-        again = open_overfull(tmp_path, told)
-        assert isinstance(await again.find_tx(signed(0).hash), PendingTx)
-        again.start()
-        assert produce(again).block.txs == ()
-        assert await again.find_tx(signed(0).hash) == DroppedTx(REASON)
-        assert not again.failed.done()
-        await again.stop()
-
-    asyncio.run(scenario())
+    core = open_overfull(tmp_path, Told())
+    await core.submit(signed(0))
+    # As after the crash that the block used to be.
+    core._chain.close()
+    told = Told()
+    again = open_overfull(tmp_path, told)
+    assert isinstance(await again.find_tx(signed(0).hash), PendingTx)
+    again.start()
+    assert produce(again).block.txs == ()
+    assert await again.find_tx(signed(0).hash) == DroppedTx(REASON)
+    assert not again.failed.done()
+    await again.stop()
 
 
-def test_a_journaled_transaction_that_the_mempool_fails_on_does_not_fail_the_start(
+async def test_a_journaled_transaction_that_the_mempool_fails_on_does_not_fail_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore = Mempool.restore
@@ -86,36 +79,32 @@ def test_a_journaled_transaction_that_the_mempool_fails_on_does_not_fail_the_sta
     async def state_of(core: Core, tx_hash: TxHash) -> object:
         return await core.find_tx(tx_hash)
 
-    async def scenario() -> None:
-        async with opened_core(tmp_path) as core:
-            for nonce in range(3):
-                await core.submit(signed(nonce))
-        monkeypatch.setattr(Mempool, "restore", fail_on_second)
-        async with opened_core(tmp_path) as core:
-            assert isinstance(await state_of(core, signed(0).hash), PendingTx)
-            assert await state_of(core, signed(1).hash) == DroppedTx(REASON)
-        monkeypatch.undo()
-        async with opened_core(tmp_path) as core:
-            assert await state_of(core, signed(1).hash) == DroppedTx(REASON)
-
-    asyncio.run(scenario())
+    async with opened_core(tmp_path) as core:
+        for nonce in range(3):
+            await core.submit(signed(nonce))
+    monkeypatch.setattr(Mempool, "restore", fail_on_second)
+    async with opened_core(tmp_path) as core:
+        assert isinstance(await state_of(core, signed(0).hash), PendingTx)
+        assert await state_of(core, signed(1).hash) == DroppedTx(REASON)
+    monkeypatch.undo()
+    async with opened_core(tmp_path) as core:
+        assert await state_of(core, signed(1).hash) == DroppedTx(REASON)
 
 
-def test_readiness_says_why_no_block_can_be_made_until_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readiness_says_why_no_block_can_be_made_until_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    async def scenario() -> None:
-        async with opened_core(tmp_path) as core:
-            await core.submit(signed(0))
-            with monkeypatch.context() as patched:
-                patched.setattr(application, "build_block", fail)
-                with pytest.raises(EngineUnavailable):
-                    produce(core)
-            why = "not even an empty block can be made: ZeroDivisionError('a defect')"
-            assert await core.check() == Checks(store="ok", mempool=why)
-            assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
-            assert len(produce(core).block.txs) == 1
-            assert await core.check() == Checks(store="ok", mempool="ok")
-
-    asyncio.run(scenario())
+    async with opened_core(tmp_path) as core:
+        await core.submit(signed(0))
+        with monkeypatch.context() as patched:
+            patched.setattr(application, "build_block", fail)
+            with pytest.raises(EngineUnavailable):
+                produce(core)
+        why = "not even an empty block can be made: ZeroDivisionError('a defect')"
+        assert await core.check() == Checks(store="ok", mempool=why)
+        assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+        assert len(produce(core).block.txs) == 1
+        assert await core.check() == Checks(store="ok", mempool="ok")

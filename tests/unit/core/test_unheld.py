@@ -15,7 +15,6 @@ from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
 from tests.support.core_fixtures import ACCOUNTS, GWEI, Told, make_block, opened_core, signed
 from tests.support.member_core import decide, open_member, opened_member
-from tests.support.virtual_time import run_virtual
 
 ORIGINAL = signed(0)
 REPLACEMENT = signed(0, gas_price=2 * GWEI)
@@ -37,53 +36,43 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_a_replaced_one_is_pending_until_its_nonce_is_in_a_block(data: Path) -> None:
+async def test_a_replaced_one_is_pending_until_its_nonce_is_in_a_block(data: Path) -> None:
     told = Told()
-
-    async def run() -> None:
-        async with opened_member(data, told) as core:
-            await core.submit(ORIGINAL)
-            await core.submit(REPLACEMENT)
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
-            await decide(core, signed(0, sender=1))
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
-            assert told.dropped == []
-            await decide(core, REPLACEMENT)
-            assert await core.find_tx(ORIGINAL.hash) == DroppedTx("nonce used")
-            assert told.dropped == [(ORIGINAL.hash, "nonce used")]
-
-    asyncio.run(run())
+    async with opened_member(data, told) as core:
+        await core.submit(ORIGINAL)
+        await core.submit(REPLACEMENT)
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
+        await decide(core, signed(0, sender=1))
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
+        assert told.dropped == []
+        await decide(core, REPLACEMENT)
+        assert await core.find_tx(ORIGINAL.hash) == DroppedTx("nonce used")
+        assert told.dropped == [(ORIGINAL.hash, "nonce used")]
 
 
-def test_a_replaced_one_that_another_proposer_confirms_is_confirmed_and_its_replacement_dropped(data: Path) -> None:
+async def test_a_replaced_one_that_another_proposer_confirms_is_confirmed_and_its_replacement_dropped(
+    data: Path,
+) -> None:
     told = Told()
-
-    async def run() -> None:
-        async with opened_member(data, told) as core:
-            await core.submit(ORIGINAL)
-            await core.submit(REPLACEMENT)
-            await decide(core, ORIGINAL)
-            assert await core.find_tx(ORIGINAL.hash) == ConfirmedTx(1)
-            assert await core.find_tx(REPLACEMENT.hash) == DroppedTx("nonce used")
-            assert told.dropped == [(REPLACEMENT.hash, "nonce used")]
-
-    asyncio.run(run())
+    async with opened_member(data, told) as core:
+        await core.submit(ORIGINAL)
+        await core.submit(REPLACEMENT)
+        await decide(core, ORIGINAL)
+        assert await core.find_tx(ORIGINAL.hash) == ConfirmedTx(1)
+        assert await core.find_tx(REPLACEMENT.hash) == DroppedTx("nonce used")
+        assert told.dropped == [(REPLACEMENT.hash, "nonce used")]
 
 
-def test_of_a_chain_of_replacements_each_names_the_one_that_is_held(data: Path) -> None:
+async def test_of_a_chain_of_replacements_each_names_the_one_that_is_held(data: Path) -> None:
     told = Told()
-
-    async def run() -> None:
-        async with opened_member(data, told) as core:
-            for tx in (ORIGINAL, REPLACEMENT, THIRD):
-                await core.submit(tx)
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", THIRD)
-            assert await look(core, REPLACEMENT) == no_longer_held(REPLACEMENT, "replaced", THIRD)
-            assert [item.tx for item in (await core.list_pending(10, None, None)).items] == [THIRD]
-            await decide(core, REPLACEMENT)
-            assert sorted(told.dropped) == sorted([(ORIGINAL.hash, "nonce used"), (THIRD.hash, "nonce used")])
-
-    asyncio.run(run())
+    async with opened_member(data, told) as core:
+        for tx in (ORIGINAL, REPLACEMENT, THIRD):
+            await core.submit(tx)
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", THIRD)
+        assert await look(core, REPLACEMENT) == no_longer_held(REPLACEMENT, "replaced", THIRD)
+        assert [item.tx for item in (await core.list_pending(10, None, None)).items] == [THIRD]
+        await decide(core, REPLACEMENT)
+        assert sorted(told.dropped) == sorted([(ORIGINAL.hash, "nonce used"), (THIRD.hash, "nonce used")])
 
 
 def test_a_replaced_one_is_still_pending_after_a_crash_and_its_end_is_known_after_another(data: Path) -> None:
@@ -108,69 +97,57 @@ def test_a_replaced_one_is_still_pending_after_a_crash_and_its_end_is_known_afte
         asyncio.run(life())
 
 
-def test_one_whose_nonce_was_used_while_the_node_was_away_is_dropped_at_the_start(data: Path) -> None:
-    async def run() -> None:
-        async with opened_member(data) as core:
-            await core.submit(ORIGINAL)
-            await core.submit(REPLACEMENT)
-            # The block is on disk, and the node ends before it settles anything.
-            engine = core.engine
-            assert isinstance(engine, NetworkEngine)
-            engine._blocks.finalize([REPLACEMENT], 0, ACCOUNTS[9])
-            engine._blocks.commit()
-        async with opened_member(data) as core:
-            assert await core.find_tx(ORIGINAL.hash) == DroppedTx("nonce used")
-
-    asyncio.run(run())
+async def test_one_whose_nonce_was_used_while_the_node_was_away_is_dropped_at_the_start(data: Path) -> None:
+    async with opened_member(data) as core:
+        await core.submit(ORIGINAL)
+        await core.submit(REPLACEMENT)
+        # The block is on disk, and the node ends before it settles anything.
+        engine = core.engine
+        assert isinstance(engine, NetworkEngine)
+        engine._blocks.finalize([REPLACEMENT], 0, ACCOUNTS[9])
+        engine._blocks.commit()
+    async with opened_member(data) as core:
+        assert await core.find_tx(ORIGINAL.hash) == DroppedTx("nonce used")
 
 
-def test_the_original_sent_again_while_it_is_replaced_is_answered_and_changes_nothing(data: Path) -> None:
-    async def run() -> None:
-        async with opened_member(data) as core:
-            await core.submit(ORIGINAL)
-            await core.submit(REPLACEMENT)
-            assert await core.submit(ORIGINAL) == Admission(ORIGINAL.hash, known=True)
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
-            assert await look(core, REPLACEMENT) == (REPLACEMENT, None, None)
-            assert (await core.status()).pending == 1
-            # What this node never accepted is refused, as by a node alone.
-            with pytest.raises(ReplacementUnderpriced):
-                await core.submit(signed(0, value=2))
-
-    asyncio.run(run())
+async def test_the_original_sent_again_while_it_is_replaced_is_answered_and_changes_nothing(data: Path) -> None:
+    async with opened_member(data) as core:
+        await core.submit(ORIGINAL)
+        await core.submit(REPLACEMENT)
+        assert await core.submit(ORIGINAL) == Admission(ORIGINAL.hash, known=True)
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
+        assert await look(core, REPLACEMENT) == (REPLACEMENT, None, None)
+        assert (await core.status()).pending == 1
+        # What this node never accepted is refused, as by a node alone.
+        with pytest.raises(ReplacementUnderpriced):
+            await core.submit(signed(0, value=2))
 
 
-def test_the_original_sent_again_is_answered_after_the_sync_of_its_first_submission(
+async def test_the_original_sent_again_is_answered_after_the_sync_of_its_first_submission(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async def run() -> None:
-        core = open_member(data)
-        monkeypatch.setattr(os, "fdatasync", refuse)
-        submitted = [core.submit(tx) for tx in (ORIGINAL, REPLACEMENT, ORIGINAL)]
-        answers = await asyncio.gather(*submitted, return_exceptions=True)
-        assert [isinstance(answer, StoreUnavailable) for answer in answers] == [True] * 3
-        with pytest.raises(StoreUnavailable):
-            await core.find_tx(ORIGINAL.hash)
-        assert isinstance(core.failed.exception(), StoreUnavailable)
-        monkeypatch.undo()
-        await core.stop()
-
-    asyncio.run(run())
+    core = open_member(data)
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    submitted = [core.submit(tx) for tx in (ORIGINAL, REPLACEMENT, ORIGINAL)]
+    answers = await asyncio.gather(*submitted, return_exceptions=True)
+    assert [isinstance(answer, StoreUnavailable) for answer in answers] == [True] * 3
+    with pytest.raises(StoreUnavailable):
+        await core.find_tx(ORIGINAL.hash)
+    assert isinstance(core.failed.exception(), StoreUnavailable)
+    monkeypatch.undo()
+    await core.stop()
 
 
-def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_here(data: Path) -> None:
-    async def run() -> None:
-        async with opened_member(data) as core:
-            core._pool.admit(ORIGINAL, 0, local=False)
-            await core.submit(REPLACEMENT)
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
-            with pytest.raises(ReplacementUnderpriced):
-                await core.submit(ORIGINAL)
-
-    asyncio.run(run())
+async def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_here(data: Path) -> None:
+    async with opened_member(data) as core:
+        core._pool.admit(ORIGINAL, 0, local=False)
+        await core.submit(REPLACEMENT)
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced", REPLACEMENT)
+        with pytest.raises(ReplacementUnderpriced):
+            await core.submit(ORIGINAL)
 
 
 def test_one_of_another_node_that_is_submitted_here_too_is_on_disk(data: Path) -> None:
@@ -188,58 +165,50 @@ def test_one_of_another_node_that_is_submitted_here_too_is_on_disk(data: Path) -
     asyncio.run(look_again())
 
 
-def test_an_evicted_one_is_pending_also_after_a_restart_and_held_again_once_it_is_accepted_again(data: Path) -> None:
+async def test_an_evicted_one_is_pending_also_after_a_restart_and_held_again_once_it_is_accepted_again(
+    data: Path,
+) -> None:
     told = Told()
-
-    async def run() -> None:
-        async with opened_member(data, told, mempool_size=1) as core:
+    async with opened_member(data, told, mempool_size=1) as core:
+        await core.submit(ORIGINAL)
+        await core.submit(signed(0, sender=1, gas_price=2 * GWEI))
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "evicted")
+        with pytest.raises(MempoolFull):
             await core.submit(ORIGINAL)
-            await core.submit(signed(0, sender=1, gas_price=2 * GWEI))
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "evicted")
-            with pytest.raises(MempoolFull):
-                await core.submit(ORIGINAL)
-        async with opened_member(data, told, mempool_size=2) as core:
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "evicted")
-            assert await core.submit(ORIGINAL) == Admission(ORIGINAL.hash)
-            assert await look(core, ORIGINAL) == (ORIGINAL, None, None)
-        async with opened_member(data, told, mempool_size=2) as core:
-            assert await look(core, ORIGINAL) == (ORIGINAL, None, None)
-        assert told.dropped == []
-
-    asyncio.run(run())
+    async with opened_member(data, told, mempool_size=2) as core:
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "evicted")
+        assert await core.submit(ORIGINAL) == Admission(ORIGINAL.hash)
+        assert await look(core, ORIGINAL) == (ORIGINAL, None, None)
+    async with opened_member(data, told, mempool_size=2) as core:
+        assert await look(core, ORIGINAL) == (ORIGINAL, None, None)
+    assert told.dropped == []
 
 
-def test_an_expired_one_is_pending_until_its_nonce_is_used(data: Path) -> None:
+@pytest.mark.virtual_time
+async def test_an_expired_one_is_pending_until_its_nonce_is_used(data: Path) -> None:
     told = Told()
     queued = signed(1)
-
-    async def run() -> None:
-        async with opened_member(data, told, mempool_lifetime_s=10) as core:
-            await core.submit(queued)
-            await asyncio.sleep(11)
-            core.admissions.expire()
-            assert await look(core, queued) == no_longer_held(queued, "expired")
-            await decide(core, signed(0))
-            assert told.dropped == []
-            await decide(core, signed(1, value=5))
-            assert told.dropped == [(queued.hash, "nonce used")]
-
-    run_virtual(run())
+    async with opened_member(data, told, mempool_lifetime_s=10) as core:
+        await core.submit(queued)
+        await asyncio.sleep(11)
+        core.admissions.expire()
+        assert await look(core, queued) == no_longer_held(queued, "expired")
+        await decide(core, signed(0))
+        assert told.dropped == []
+        await decide(core, signed(1, value=5))
+        assert told.dropped == [(queued.hash, "nonce used")]
 
 
-def test_lowered_limits_leave_it_pending_at_the_restore(data: Path) -> None:
-    async def run() -> None:
-        async with opened_member(data) as core:
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
-        for _ in range(2):
-            async with opened_member(data, mempool_per_sender=2) as core:
-                assert (await core.status()).pending == 2
-                assert await look(core, signed(2)) == no_longer_held(signed(2), "evicted")
-
-    asyncio.run(run())
+async def test_lowered_limits_leave_it_pending_at_the_restore(data: Path) -> None:
+    async with opened_member(data) as core:
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+    for _ in range(2):
+        async with opened_member(data, mempool_per_sender=2) as core:
+            assert (await core.status()).pending == 2
+            assert await look(core, signed(2)) == no_longer_held(signed(2), "evicted")
 
 
-def test_a_failed_sync_of_a_replacement_leaves_the_original_pending(
+async def test_a_failed_sync_of_a_replacement_leaves_the_original_pending(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Told()
@@ -247,110 +216,89 @@ def test_a_failed_sync_of_a_replacement_leaves_the_original_pending(
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async def run() -> None:
-        async with opened_member(data, told) as core:
-            await core.submit(ORIGINAL)
-            monkeypatch.setattr(os, "fdatasync", refuse)
-            with pytest.raises(StoreUnavailable):
-                await core.submit(REPLACEMENT)
-            monkeypatch.undo()
-            assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced")
-            with pytest.raises(StoreUnavailable):
-                await core.find_tx(REPLACEMENT.hash)
-            assert isinstance(core.failed.exception(), StoreUnavailable)
-        assert told.dropped == []
-
-    asyncio.run(run())
+    async with opened_member(data, told) as core:
+        await core.submit(ORIGINAL)
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(StoreUnavailable):
+            await core.submit(REPLACEMENT)
+        monkeypatch.undo()
+        assert await look(core, ORIGINAL) == no_longer_held(ORIGINAL, "replaced")
+        with pytest.raises(StoreUnavailable):
+            await core.find_tx(REPLACEMENT.hash)
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+    assert told.dropped == []
 
 
-def test_after_a_jump_over_blocks_nobody_is_told_of_an_end(data: Path) -> None:
+async def test_after_a_jump_over_blocks_nobody_is_told_of_an_end(data: Path) -> None:
     """The skipped blocks may hold them: that is unknown here, and the journal keeps nothing of them."""
     told = Told()
-
-    async def run() -> None:
-        async with opened_member(data, told) as core:
-            await core.submit(ORIGINAL)
-            await core.submit(REPLACEMENT)
-            await core.submit(signed(1))
-            # As a snapshot does it: the state of a later block, without that block.
-            engine = core.engine
-            assert isinstance(engine, NetworkEngine)
-            core._chain.commit(engine._blocks.build([ORIGINAL], 0, ACCOUNTS[9]))
-            engine._restored()
-            await asyncio.sleep(0.01)
-            assert told.dropped == []
-            assert core._pool.drops == {}
-            assert await core.find_tx(REPLACEMENT.hash) is None
-            assert await look(core, signed(1)) == (signed(1), None, None)
-            assert list(core._journal._alive) == [signed(1).hash]
-
-    asyncio.run(run())
+    async with opened_member(data, told) as core:
+        await core.submit(ORIGINAL)
+        await core.submit(REPLACEMENT)
+        await core.submit(signed(1))
+        # As a snapshot does it: the state of a later block, without that block.
+        engine = core.engine
+        assert isinstance(engine, NetworkEngine)
+        core._chain.commit(engine._blocks.build([ORIGINAL], 0, ACCOUNTS[9]))
+        engine._restored()
+        await asyncio.sleep(0.01)
+        assert told.dropped == []
+        assert core._pool.drops == {}
+        assert await core.find_tx(REPLACEMENT.hash) is None
+        assert await look(core, signed(1)) == (signed(1), None, None)
+        assert list(core._journal._alive) == [signed(1).hash]
 
 
 @pytest.mark.parametrize("engine", ["embedded", "cometbft"])
-def test_what_a_removed_block_may_have_confirmed_is_not_told_as_dropped(data: Path, engine: str) -> None:
+async def test_what_a_removed_block_may_have_confirmed_is_not_told_as_dropped(data: Path, engine: str) -> None:
     """The journal still has it after its block is gone."""
-
-    async def run() -> None:
-        if engine == "embedded":
-            async with opened_core(data) as core:
-                await core.submit(ORIGINAL)
-                make_block(core)
-                make_block(core)
-                core._chain.prune(2, lambda: None)
-            async with opened_core(data) as core:
-                assert await core.find_tx(ORIGINAL.hash) is None
-        else:
-            async with opened_member(data) as core:
-                await core.submit(ORIGINAL)
-                await decide(core, ORIGINAL)
-                await decide(core)
-                core._chain.prune(2, lambda: None)
-            async with opened_member(data) as core:
-                assert await core.find_tx(ORIGINAL.hash) is None
-
-    asyncio.run(run())
-
-
-def test_a_drop_that_an_earlier_version_wrote_is_told_only_if_the_nonce_was_used(data: Path) -> None:
-    async def run() -> None:
+    if engine == "embedded":
+        async with opened_core(data) as core:
+            await core.submit(ORIGINAL)
+            make_block(core)
+            make_block(core)
+            core._chain.prune(2, lambda: None)
+        async with opened_core(data) as core:
+            assert await core.find_tx(ORIGINAL.hash) is None
+    else:
         async with opened_member(data) as core:
-            for nonce, reason in enumerate(("replaced", "nonce used")):
-                core._journal.append_drop(signed(nonce).hash, reason)  # type: ignore[arg-type]
-            core._journal.sync()
+            await core.submit(ORIGINAL)
+            await decide(core, ORIGINAL)
+            await decide(core)
+            core._chain.prune(2, lambda: None)
         async with opened_member(data) as core:
-            assert await core.find_tx(signed(0).hash) is None
-            assert await core.find_tx(signed(1).hash) == DroppedTx("nonce used")
-
-    asyncio.run(run())
+            assert await core.find_tx(ORIGINAL.hash) is None
 
 
-def test_the_journal_keeps_what_is_remembered_and_no_more(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_drop_that_an_earlier_version_wrote_is_told_only_if_the_nonce_was_used(data: Path) -> None:
+    async with opened_member(data) as core:
+        for nonce, reason in enumerate(("replaced", "nonce used")):
+            core._journal.append_drop(signed(nonce).hash, reason)  # type: ignore[arg-type]
+        core._journal.sync()
+    async with opened_member(data) as core:
+        assert await core.find_tx(signed(0).hash) is None
+        assert await core.find_tx(signed(1).hash) == DroppedTx("nonce used")
+
+
+async def test_the_journal_keeps_what_is_remembered_and_no_more(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cairn.mempool.unheld.MOST_OF_SENDER", 2)
     txs = [signed(0, gas_price=price * GWEI) for price in range(1, 6)]
-
-    async def run() -> None:
-        async with opened_member(data) as core:
-            for tx in txs:
-                await core.submit(tx)
-            assert [await core.find_tx(tx.hash) for tx in txs[:2]] == [None, None]
-            assert await look(core, txs[2]) == no_longer_held(txs[2], "replaced", txs[4])
-            assert set(core._journal._alive) == {tx.hash for tx in txs[2:]}
-
-    asyncio.run(run())
+    async with opened_member(data) as core:
+        for tx in txs:
+            await core.submit(tx)
+        assert [await core.find_tx(tx.hash) for tx in txs[:2]] == [None, None]
+        assert await look(core, txs[2]) == no_longer_held(txs[2], "replaced", txs[4])
+        assert set(core._journal._alive) == {tx.hash for tx in txs[2:]}
 
 
-def test_the_journal_has_both_of_a_replacement_in_one_frame(data: Path) -> None:
-    async def accept_and_vanish() -> None:
-        core = open_member(data)
-        await core.submit(ORIGINAL)
-        before = core._journal._sequence
-        await core.submit(REPLACEMENT)
-        assert core._journal._sequence == before + 1
-        journal = Journal.open(journal_path(data), core._chain.journal_bounds)
-        journal.close()
-        assert [(entry.tx, entry.left) for entry in journal.recovered] == [(ORIGINAL, "replaced"), (REPLACEMENT, None)]
-        core._journal.close()
-        core._chain.close()
-
-    asyncio.run(accept_and_vanish())
+async def test_the_journal_has_both_of_a_replacement_in_one_frame(data: Path) -> None:
+    core = open_member(data)
+    await core.submit(ORIGINAL)
+    before = core._journal._sequence
+    await core.submit(REPLACEMENT)
+    assert core._journal._sequence == before + 1
+    journal = Journal.open(journal_path(data), core._chain.journal_bounds)
+    journal.close()
+    assert [(entry.tx, entry.left) for entry in journal.recovered] == [(ORIGINAL, "replaced"), (REPLACEMENT, None)]
+    core._journal.close()
+    core._chain.close()

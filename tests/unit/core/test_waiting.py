@@ -10,7 +10,8 @@ from cairn.core.gateway import DroppedTx, PendingTx
 from cairn.core.service import HOUSEKEEPING_INTERVAL_S, Core
 from cairn.domain.errors import Reverting
 from tests.support.core_fixtures import open_core, opened_core, settings, signed
-from tests.support.virtual_time import run_virtual
+
+pytestmark = pytest.mark.virtual_time
 
 HOUR_S = 3600
 MINABLE, BEHIND_A_GAP = signed(0), signed(5)
@@ -41,90 +42,72 @@ def step_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(time, "time", lambda: real() + seconds)
 
 
-def test_a_stepped_clock_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path, HALTED) as core:
-            await submit_both(core)
-            step_clock(monkeypatch, 365 * 24 * HOUR_S)
-            await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
-            assert await is_kept(core) == (True, True)
-
-    run_virtual(run())
+async def test_a_stepped_clock_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened_core(tmp_path, HALTED) as core:
+        await submit_both(core)
+        step_clock(monkeypatch, 365 * 24 * HOUR_S)
+        await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
+        assert await is_kept(core) == (True, True)
 
 
-def test_an_outage_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path, HALTED) as core:
-            await submit_both(core)
-        step_clock(monkeypatch, 4 * HOUR_S)
-        async with opened_core(tmp_path, HALTED) as core:
-            await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
-            assert await is_kept(core) == (True, True)
-
-    run_virtual(run())
+async def test_an_outage_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened_core(tmp_path, HALTED) as core:
+        await submit_both(core)
+    step_clock(monkeypatch, 4 * HOUR_S)
+    async with opened_core(tmp_path, HALTED) as core:
+        await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
+        assert await is_kept(core) == (True, True)
 
 
-def test_only_what_waits_for_a_nonce_expires_after_three_hours_up(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path, HALTED) as core:
-            await submit_both(core)
-            await asyncio.sleep(3 * HOUR_S - 60)
-            assert await is_kept(core) == (True, True)
-            await asyncio.sleep(120)
-            assert await is_kept(core) == (True, False)
-            await asyncio.sleep(24 * HOUR_S)
-            assert await is_kept(core) == (True, False)
-
-    run_virtual(run())
+async def test_only_what_waits_for_a_nonce_expires_after_three_hours_up(tmp_path: Path) -> None:
+    async with opened_core(tmp_path, HALTED) as core:
+        await submit_both(core)
+        await asyncio.sleep(3 * HOUR_S - 60)
+        assert await is_kept(core) == (True, True)
+        await asyncio.sleep(120)
+        assert await is_kept(core) == (True, False)
+        await asyncio.sleep(24 * HOUR_S)
+        assert await is_kept(core) == (True, False)
 
 
-def test_the_time_waited_is_kept_over_a_restart(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path, HALTED) as core:
-            await submit_both(core)
-            await asyncio.sleep(2 * HOUR_S)
-        async with opened_core(tmp_path, HALTED) as core:
-            await asyncio.sleep(HOUR_S - 60)
-            assert await is_kept(core) == (True, True)
-            await asyncio.sleep(120)
-            assert await is_kept(core) == (True, False)
-        async with opened_core(tmp_path, HALTED) as core:
-            assert await is_kept(core) == (True, False)
-
-    run_virtual(run())
-
-
-def test_a_kill_forgets_a_minute_of_waiting_at_most(tmp_path: Path) -> None:
-    async def run() -> None:
-        core = open_core(tmp_path, HALTED)
-        core.start()
+async def test_the_time_waited_is_kept_over_a_restart(tmp_path: Path) -> None:
+    async with opened_core(tmp_path, HALTED) as core:
         await submit_both(core)
         await asyncio.sleep(2 * HOUR_S)
-        # As after SIGKILL: the kernel lets go of the lock and the files, and nothing else happens.
-        core._chain.close()
-        vanish(core)
-        async with opened_core(tmp_path, HALTED) as reopened:
-            await asyncio.sleep(HOUR_S - 60)
-            assert await is_kept(reopened) == (True, True)
-            await asyncio.sleep(3 * 60)
-            assert await is_kept(reopened) == (True, False)
-
-    run_virtual(run())
+    async with opened_core(tmp_path, HALTED) as core:
+        await asyncio.sleep(HOUR_S - 60)
+        assert await is_kept(core) == (True, True)
+        await asyncio.sleep(120)
+        assert await is_kept(core) == (True, False)
+    async with opened_core(tmp_path, HALTED) as core:
+        assert await is_kept(core) == (True, False)
 
 
-def test_a_snapshot_keeps_the_time_waited(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened_core(tmp_path, HALTED) as core:
-            await submit_both(core)
-            await asyncio.sleep(HOUR_S)
-            snapshot = await core.snapshot()
-            await asyncio.sleep(HOUR_S)
-            assert await core.revert(snapshot)
-            assert isinstance(core.failed.exception(), Reverting)
-        async with opened_core(tmp_path, HALTED) as core:
-            await asyncio.sleep(2 * HOUR_S - 60)
-            assert await is_kept(core) == (True, True)
-            await asyncio.sleep(120)
-            assert await is_kept(core) == (True, False)
+async def test_a_kill_forgets_a_minute_of_waiting_at_most(tmp_path: Path) -> None:
+    core = open_core(tmp_path, HALTED)
+    core.start()
+    await submit_both(core)
+    await asyncio.sleep(2 * HOUR_S)
+    # As after SIGKILL: the kernel lets go of the lock and the files, and nothing else happens.
+    core._chain.close()
+    vanish(core)
+    async with opened_core(tmp_path, HALTED) as reopened:
+        await asyncio.sleep(HOUR_S - 60)
+        assert await is_kept(reopened) == (True, True)
+        await asyncio.sleep(3 * 60)
+        assert await is_kept(reopened) == (True, False)
 
-    run_virtual(run())
+
+async def test_a_snapshot_keeps_the_time_waited(tmp_path: Path) -> None:
+    async with opened_core(tmp_path, HALTED) as core:
+        await submit_both(core)
+        await asyncio.sleep(HOUR_S)
+        snapshot = await core.snapshot()
+        await asyncio.sleep(HOUR_S)
+        assert await core.revert(snapshot)
+        assert isinstance(core.failed.exception(), Reverting)
+    async with opened_core(tmp_path, HALTED) as core:
+        await asyncio.sleep(2 * HOUR_S - 60)
+        assert await is_kept(core) == (True, True)
+        await asyncio.sleep(120)
+        assert await is_kept(core) == (True, False)

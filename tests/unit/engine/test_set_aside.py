@@ -26,6 +26,8 @@ from tests.support.virtual_time import run_virtual, virtual_loop
 from tests.unit.engine.conftest import GENESIS_TIME
 from tests.unit.engine.test_embedded import Rig
 
+pytestmark = pytest.mark.virtual_time
+
 REASON = "cannot be applied"
 
 
@@ -131,7 +133,7 @@ def test_so_many_at_fault_that_the_blocks_between_are_empty_are_all_dropped(
     chain.close()
 
 
-def test_a_block_whose_writing_fails_before_the_disk_drops_the_transaction_too(
+async def test_a_block_whose_writing_fails_before_the_disk_drops_the_transaction_too(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_versions = chain._add_versions
@@ -142,99 +144,84 @@ def test_a_block_whose_writing_fails_before_the_disk_drops_the_transaction_too(
         return add_versions(batch, outcome)
 
     monkeypatch.setattr(chain, "_add_versions", fail)
-
-    async def main() -> None:
-        rig = Rig(chain)
-        async with rig.running():
-            rig.submit(transfer(1, 0), transfer(2, 0), transfer(3, 0))
-            await asyncio.sleep(10)
-        assert rig.dropped == [(transfer(2, 0).hash, REASON)]
-        assert [tx for _, txs in rig.made for tx in txs] == [transfer(1, 0), transfer(3, 0)]
-
-    run_virtual(main())
+    rig = Rig(chain)
+    async with rig.running():
+        rig.submit(transfer(1, 0), transfer(2, 0), transfer(3, 0))
+        await asyncio.sleep(10)
+    assert rig.dropped == [(transfer(2, 0).hash, REASON)]
+    assert [tx for _, txs in rig.made for tx in txs] == [transfer(1, 0), transfer(3, 0)]
 
 
-def test_what_fails_after_the_block_is_on_disk_ends_the_run(chain: ChainStore) -> None:
-    async def main() -> None:
-        rig = Rig(chain)
+async def test_what_fails_after_the_block_is_on_disk_ends_the_run(chain: ChainStore) -> None:
+    rig = Rig(chain)
 
-        def fail(_: object) -> None:
-            raise ZeroDivisionError("a defect")
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("a defect")
 
-        rig.engine._application._feed.subscribe(fail)
-        rig.submit(transfer(1, 0))
-        with pytest.raises(ZeroDivisionError):
-            await rig.engine.run()
-        assert (chain.visible, rig.dropped) == (1, [])
-
-    run_virtual(main())
+    rig.engine._application._feed.subscribe(fail)
+    rig.submit(transfer(1, 0))
+    with pytest.raises(ZeroDivisionError):
+        await rig.engine.run()
+    assert (chain.visible, rig.dropped) == (1, [])
 
 
-def test_a_failure_without_a_transaction_at_fault_is_told_tried_again_later_and_passes(
+async def test_a_failure_without_a_transaction_at_fault_is_told_tried_again_later_and_passes(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        rig = Rig(chain)
-        attempts = spoil(monkeypatch, lambda _: ZeroDivisionError("a defect") if virtual_loop().now < 300 else None)
-        async with rig.running():
-            with capture_logs() as logs:
-                rig.submit(transfer(1, 0))
-                await asyncio.sleep(299)
-            assert rig.engine.condition() == "not even an empty block can be made: ZeroDivisionError('a defect')"
-            assert [line["event"] for line in logs] == ["no block can be made"]
-            # After 1, 2, 4 ... 60 seconds; each tries the transaction and the empty block.
-            assert 6 <= len(attempts) // 2 <= 12
-            assert (rig.made, rig.dropped, rig.pool.pending_count) == ([], [], 1)
-            await asyncio.sleep(100)
-            assert rig.engine.condition() == OK
-        assert [tx for _, txs in rig.made for tx in txs] == [transfer(1, 0)]
-
-    run_virtual(main())
+    rig = Rig(chain)
+    attempts = spoil(monkeypatch, lambda _: ZeroDivisionError("a defect") if virtual_loop().now < 300 else None)
+    async with rig.running():
+        with capture_logs() as logs:
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(299)
+        assert rig.engine.condition() == "not even an empty block can be made: ZeroDivisionError('a defect')"
+        assert [line["event"] for line in logs] == ["no block can be made"]
+        # After 1, 2, 4 ... 60 seconds; each tries the transaction and the empty block.
+        assert 6 <= len(attempts) // 2 <= 12
+        assert (rig.made, rig.dropped, rig.pool.pending_count) == ([], [], 1)
+        await asyncio.sleep(100)
+        assert rig.engine.condition() == OK
+    assert [tx for _, txs in rig.made for tx in txs] == [transfer(1, 0)]
 
 
-def test_a_mempool_that_fails_is_told_and_ends_nothing(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mempool_that_fails_is_told_and_ends_nothing(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_: int) -> None:
         raise KeyError("lost")
 
-    async def main() -> None:
-        rig = Rig(chain)
-        async with rig.running():
-            with monkeypatch.context() as patched:
-                patched.setattr(rig.pool, "select", fail)
-                rig.submit(transfer(1, 0))
-                await asyncio.sleep(10)
-                assert rig.engine.condition() == "the mempool cannot be read: KeyError('lost')"
-            await asyncio.sleep(10)
-        assert len(rig.made) == 1
-
-    run_virtual(main())
-
-
-def test_a_stop_and_another_pace_end_the_wait_for_a_retry(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        rig = Rig(chain)
-        spoil(monkeypatch, lambda _: ZeroDivisionError())
-        async with rig.running():
+    rig = Rig(chain)
+    async with rig.running():
+        with monkeypatch.context() as patched:
+            patched.setattr(rig.pool, "select", fail)
             rig.submit(transfer(1, 0))
-            await asyncio.sleep(100)
-            stopped_at = virtual_loop().now
-        assert virtual_loop().now == stopped_at
+            await asyncio.sleep(10)
+            assert rig.engine.condition() == "the mempool cannot be read: KeyError('lost')"
+        await asyncio.sleep(10)
+    assert len(rig.made) == 1
 
-    run_virtual(main())
 
-
-def test_a_disk_that_fails_while_accounts_are_read_is_no_fault_of_a_transaction(
+async def test_a_stop_and_another_pace_end_the_wait_for_a_retry(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        rig = Rig(chain)
-        spoil(monkeypatch, lambda _: StoreUnavailable("the disk is gone"))
+    rig = Rig(chain)
+    spoil(monkeypatch, lambda _: ZeroDivisionError())
+    async with rig.running():
         rig.submit(transfer(1, 0))
-        with pytest.raises(StoreUnavailable, match="the disk is gone"):
-            await rig.engine.run()
-        assert (rig.dropped, rig.pool.pending_count) == ([], 1)
+        await asyncio.sleep(100)
+        stopped_at = virtual_loop().now
+    assert virtual_loop().now == stopped_at
 
-    run_virtual(main())
+
+async def test_a_disk_that_fails_while_accounts_are_read_is_no_fault_of_a_transaction(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(chain)
+    spoil(monkeypatch, lambda _: StoreUnavailable("the disk is gone"))
+    rig.submit(transfer(1, 0))
+    with pytest.raises(StoreUnavailable, match="the disk is gone"):
+        await rig.engine.run()
+    assert (rig.dropped, rig.pool.pending_count) == ([], 1)
 
 
 # The clock.
@@ -246,88 +233,73 @@ def at(year: int) -> float:
     return datetime(year, 1, 1, tzinfo=UTC).timestamp()
 
 
-def test_a_clock_decades_ahead_of_the_latest_block_makes_no_block_until_it_is_right(chain: ChainStore) -> None:
-    async def main() -> None:
-        now = [at(2026)]
-        rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
-        # From genesis, whose time may be any.
-        rig.submit(transfer(1, 0))
-        rig.engine.produce()
-        now[0] = at(2100)
-        async with rig.running():
-            rig.submit(transfer(1, 1))
-            await asyncio.sleep(100)
-            assert rig.engine.condition() == (
-                "the clock says 2100-01-01 00:00:00 UTC, and block 1 is of 2026-01-01 00:00:00 UTC: "
-                "no block is made until the clock is right, because the chain's time can never go back"
-            )
-            with pytest.raises(EngineUnavailable):
-                rig.engine.produce()
-            now[0] = at(2027)
-            await asyncio.sleep(100)
-            assert rig.engine.condition() == OK
-        assert rig.timestamps == [at(2026), at(2027)]
-
-    run_virtual(main())
+async def test_a_clock_decades_ahead_of_the_latest_block_makes_no_block_until_it_is_right(chain: ChainStore) -> None:
+    now = [at(2026)]
+    rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
+    # From genesis, whose time may be any.
+    rig.submit(transfer(1, 0))
+    rig.engine.produce()
+    now[0] = at(2100)
+    async with rig.running():
+        rig.submit(transfer(1, 1))
+        await asyncio.sleep(100)
+        assert rig.engine.condition() == (
+            "the clock says 2100-01-01 00:00:00 UTC, and block 1 is of 2026-01-01 00:00:00 UTC: "
+            "no block is made until the clock is right, because the chain's time can never go back"
+        )
+        with pytest.raises(EngineUnavailable):
+            rig.engine.produce()
+        now[0] = at(2027)
+        await asyncio.sleep(100)
+        assert rig.engine.condition() == OK
+    assert rig.timestamps == [at(2026), at(2027)]
 
 
-def test_years_without_a_block_are_no_reason_to_refuse_the_next_one(chain: ChainStore) -> None:
-    async def main() -> None:
-        now = [GENESIS_TIME + 5.0]
-        rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
-        rig.engine.produce()
-        now[0] += 9 * YEAR_S
-        rig.engine.produce()
-        assert rig.timestamps == [GENESIS_TIME + 5, GENESIS_TIME + 5 + 9 * YEAR_S]
-
-    run_virtual(main())
+async def test_years_without_a_block_are_no_reason_to_refuse_the_next_one(chain: ChainStore) -> None:
+    now = [GENESIS_TIME + 5.0]
+    rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
+    rig.engine.produce()
+    now[0] += 9 * YEAR_S
+    rig.engine.produce()
+    assert rig.timestamps == [GENESIS_TIME + 5, GENESIS_TIME + 5 + 9 * YEAR_S]
 
 
-def test_a_first_block_of_a_machine_that_had_lost_the_time_does_not_stop_the_chain_once_its_clock_is_set(
+async def test_a_first_block_of_a_machine_that_had_lost_the_time_does_not_stop_the_chain_once_its_clock_is_set(
     chain: ChainStore,
 ) -> None:
-    async def main() -> None:
-        now = [at(1971)]
-        rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
-        rig.engine.produce()
-        now[0] = at(2026)
-        rig.engine.produce()
-        assert rig.timestamps == [at(1971), at(2026)]
-
-    run_virtual(main())
+    now = [at(1971)]
+    rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
+    rig.engine.produce()
+    now[0] = at(2026)
+    rig.engine.produce()
+    assert rig.timestamps == [at(1971), at(2026)]
 
 
-def test_a_chain_ahead_of_the_clock_is_told_at_the_start_and_once_a_minute(chain: ChainStore) -> None:
-    async def main() -> None:
-        loop = virtual_loop()
-        Rig(chain, clock=lambda: at(2030)).engine.produce()
-        rig = Rig(chain, clock=lambda: at(2026) + loop.now, clock_watch=ClockWatch(lambda: loop.now))
-        with capture_logs() as logs:
-            async with rig.running():
-                assert len(logs) == 1
-                for nonce in range(90):
-                    rig.submit(transfer(1, nonce))
-                    await asyncio.sleep(1)
-        assert len(rig.made) >= 40
-        assert set(rig.timestamps) == {at(2030)}
-        assert [(line["event"][:36], line["log_level"]) for line in logs] == [
-            ("the chain's time is ahead of the clo", "warning")
-        ] * 2
-        assert logs[0]["chain_time"] == "2030-01-01 00:00:00 UTC"
-        assert logs[0]["clock"] == "2026-01-01 00:00:00 UTC"
-
-    run_virtual(main())
+async def test_a_chain_ahead_of_the_clock_is_told_at_the_start_and_once_a_minute(chain: ChainStore) -> None:
+    loop = virtual_loop()
+    Rig(chain, clock=lambda: at(2030)).engine.produce()
+    rig = Rig(chain, clock=lambda: at(2026) + loop.now, clock_watch=ClockWatch(lambda: loop.now))
+    with capture_logs() as logs:
+        async with rig.running():
+            assert len(logs) == 1
+            for nonce in range(90):
+                rig.submit(transfer(1, nonce))
+                await asyncio.sleep(1)
+    assert len(rig.made) >= 40
+    assert set(rig.timestamps) == {at(2030)}
+    assert [(line["event"][:36], line["log_level"]) for line in logs] == [
+        ("the chain's time is ahead of the clo", "warning")
+    ] * 2
+    assert logs[0]["chain_time"] == "2030-01-01 00:00:00 UTC"
+    assert logs[0]["clock"] == "2026-01-01 00:00:00 UTC"
 
 
-def test_a_clock_that_a_developer_moves_is_not_watched(chain: ChainStore) -> None:
-    async def main() -> None:
-        now = [at(2026)]
-        rig = Rig(chain, clock=lambda: now[0])
-        with capture_logs() as logs:
-            for year in (2026, 2100, 2050):
-                now[0] = at(year)
-                rig.engine.produce()
-        assert rig.timestamps == [at(2026), at(2100), at(2100)]
-        assert logs == []
-
-    run_virtual(main())
+async def test_a_clock_that_a_developer_moves_is_not_watched(chain: ChainStore) -> None:
+    now = [at(2026)]
+    rig = Rig(chain, clock=lambda: now[0])
+    with capture_logs() as logs:
+        for year in (2026, 2100, 2050):
+            now[0] = at(year)
+            rig.engine.produce()
+    assert rig.timestamps == [at(2026), at(2100), at(2100)]
+    assert logs == []

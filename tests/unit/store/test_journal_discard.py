@@ -77,13 +77,10 @@ def test_a_chain_that_is_damaged_stays_as_it_is(directory: Path, damage: Damage)
     assert files_of(directory / "chain") == before
 
 
-def test_a_directory_in_use_is_left_alone(directory: Path) -> None:
-    async def scenario() -> None:
-        async with opened_core(directory):
-            with pytest.raises(DirectoryInUse):
-                discard_journal(directory)
-
-    asyncio.run(scenario())
+async def test_a_directory_in_use_is_left_alone(directory: Path) -> None:
+    async with opened_core(directory):
+        with pytest.raises(DirectoryInUse):
+            discard_journal(directory)
 
 
 def test_another_directory_is_not_begun(tmp_path: Path) -> None:

@@ -223,7 +223,9 @@ def test_a_block_that_is_decided_anew_waits_anew(node: Node, monkeypatch: pytest
     assert check(node, raw(2)) == [0]
 
 
-def test_nothing_is_read_for_checks_while_a_proposal_is_judged(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_read_for_checks_while_a_proposal_is_judged(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proposed = [raw(nonce) for nonce in range(reading.FEW + 1)]
     block_goes_on = threading.Event()
     read: list[bytes] = []
@@ -234,21 +236,17 @@ def test_nothing_is_read_for_checks_while_a_proposal_is_judged(node: Node, monke
         return parse(item, chain_id, base_fee)
 
     monkeypatch.setattr(reading, "parse", held_up)
-
-    async def scenario() -> None:
-        judging = node.app.process_proposal(node.block(m.ProcessProposalRequest, proposed, 2e9))
-        assert isinstance(judging, Awaitable)
-        judged = asyncio.ensure_future(judging)
+    judging = node.app.process_proposal(node.block(m.ProcessProposalRequest, proposed, 2e9))
+    assert isinstance(judging, Awaitable)
+    judged = asyncio.ensure_future(judging)
+    await asyncio.sleep(0)
+    checked = asyncio.ensure_future(ask(node, raw(0, sender=1)))
+    for _ in range(100):
         await asyncio.sleep(0)
-        checked = asyncio.ensure_future(ask(node, raw(0, sender=1)))
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert read == []
-        block_goes_on.set()
-        assert await judged
-        assert await checked == [0]
-
-    asyncio.run(scenario())
+    assert read == []
+    block_goes_on.set()
+    assert await judged
+    assert await checked == [0]
 
 
 def test_too_much_that_waits_is_turned_away(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,31 +258,25 @@ def test_too_much_that_waits_is_turned_away(node: Node, monkeypatch: pytest.Monk
 # What fails.
 
 
-def test_an_end_leaves_nobody_waiting(node: Node, forger: Forger) -> None:
-    async def scenario() -> None:
-        asked = [node.app.check_tx(m.CheckTxRequest(each, recheck=False)) for each in (forger.bundle(), raw(0))]
-        node.app.close()
-        assert [isinstance(answer, asyncio.Future) and answer.cancelled() for answer in asked] == [True, True]
-
-    asyncio.run(scenario())
+async def test_an_end_leaves_nobody_waiting(node: Node, forger: Forger) -> None:
+    asked = [node.app.check_tx(m.CheckTxRequest(each, recheck=False)) for each in (forger.bundle(), raw(0))]
+    node.app.close()
+    assert [isinstance(answer, asyncio.Future) and answer.cancelled() for answer in asked] == [True, True]
 
 
-def test_a_disk_that_fails_while_a_bundle_is_read_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_fails_while_a_bundle_is_read_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """CometBFT would wait for ever for a check that is not answered, and for all behind it."""
 
     def fail(address: Address) -> Account:
         raise FAILURE
 
-    async def scenario() -> None:
-        with monkeypatch.context() as patches:
-            patches.setattr(node.chain, "account", fail)
-            first = node.app.check_tx(m.CheckTxRequest(bundle(0, 1, 2), recheck=False))
-            second = node.app.check_tx(m.CheckTxRequest(bundle(3, 4, 5), recheck=False))
-            assert isinstance(first, Awaitable)
-            assert isinstance(second, Awaitable)
-            async with asyncio.timeout(PATIENCE_S):
-                told = await asyncio.gather(first, second, return_exceptions=True)
-            assert [failure is FAILURE for failure in told] == [True, True]
-        assert await ask(node, bundle(0, 1, 2)) == [0]
-
-    asyncio.run(scenario())
+    with monkeypatch.context() as patches:
+        patches.setattr(node.chain, "account", fail)
+        first = node.app.check_tx(m.CheckTxRequest(bundle(0, 1, 2), recheck=False))
+        second = node.app.check_tx(m.CheckTxRequest(bundle(3, 4, 5), recheck=False))
+        assert isinstance(first, Awaitable)
+        assert isinstance(second, Awaitable)
+        async with asyncio.timeout(PATIENCE_S):
+            told = await asyncio.gather(first, second, return_exceptions=True)
+        assert [failure is FAILURE for failure in told] == [True, True]
+    assert await ask(node, bundle(0, 1, 2)) == [0]

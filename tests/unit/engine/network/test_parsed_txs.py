@@ -59,7 +59,7 @@ def test_what_is_sent_once_more_is_remembered_as_the_newest(monkeypatch: pytest.
     senders.close()
 
 
-def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
 
     def counted(raw: bytes, chain_id: int, base_fee: int) -> Tx | Update | Rejected:
@@ -68,22 +68,18 @@ def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "parse", counted)
     raws = [raw_of(nonce) for nonce in range(70)]
-
-    async def scenario() -> None:
-        senders = ParsedTxs(CHAIN_ID, GWEI)
-        assert senders.find_all(raws) is None
-        found = await senders.resolve([*raws, b"rubbish", raws[0]])
-        assert found[:70] == [signed(nonce) for nonce in range(70)]
-        assert isinstance(found[70], InvalidField)
-        assert found[71] == found[0]
-        assert len(parsed) == 71
-        assert senders.find_all(raws) == found[:70]
-        await senders.resolve([*raws, b"rubbish"])
-        # Rubbish is read again: remembering it would let anybody fill the memory.
-        assert parsed[71:] == [b"rubbish"]
-        senders.close()
-
-    asyncio.run(scenario())
+    senders = ParsedTxs(CHAIN_ID, GWEI)
+    assert senders.find_all(raws) is None
+    found = await senders.resolve([*raws, b"rubbish", raws[0]])
+    assert found[:70] == [signed(nonce) for nonce in range(70)]
+    assert isinstance(found[70], InvalidField)
+    assert found[71] == found[0]
+    assert len(parsed) == 71
+    assert senders.find_all(raws) == found[:70]
+    await senders.resolve([*raws, b"rubbish"])
+    # Rubbish is read again: remembering it would let anybody fill the memory.
+    assert parsed[71:] == [b"rubbish"]
+    senders.close()
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +168,7 @@ def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.Monk
     senders.close()
 
 
-def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than threads for the mempool take at once stands in front of it, and goes on only when it is done."""
     many = module.FEW + 1
     flood = [raw_of(nonce) for nonce in range(many)]
@@ -184,18 +180,14 @@ def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest
         return parse(raw, chain_id, base_fee)
 
     monkeypatch.setattr(module, "parse", held_up)
-
-    async def scenario() -> None:
-        senders = ParsedTxs(CHAIN_ID, GWEI)
-        flooding = asyncio.create_task(senders.read(flood))
-        await asyncio.sleep(0)
-        await senders.resolve(block)
-        assert not flooding.done()
-        block_is_done.set()
-        await flooding
-        senders.close()
-
-    asyncio.run(scenario())
+    senders = ParsedTxs(CHAIN_ID, GWEI)
+    flooding = asyncio.create_task(senders.read(flood))
+    await asyncio.sleep(0)
+    await senders.resolve(block)
+    assert not flooding.done()
+    block_is_done.set()
+    await flooding
+    senders.close()
 
 
 def test_a_bundle_of_millions_is_not_opened_to_its_end() -> None:
