@@ -19,7 +19,7 @@ transfers = st.builds(
 )
 
 
-class SenderQueueMachine(RuleBasedStateMachine):
+class SenderBudgetMachine(RuleBasedStateMachine):
     @initialize(
         balance=st.integers(0, 2_000_000),
         nonce=st.sampled_from([0, 5]),
@@ -126,4 +126,4 @@ class SenderQueueMachine(RuleBasedStateMachine):
         assert not self.queue.is_overdrawn
 
 
-TestSenderQueue = SenderQueueMachine.TestCase
+TestSenderQueue = SenderBudgetMachine.TestCase

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from cairn.domain.transactions import encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Tx, TxHash
-from cairn.store.chain import ChainStore, RecentAccounts
+from cairn.store.chain import AccountCache, ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.reader import ChainReader
 from tests.support.blocks import BALANCE, SENDERS, extend, head_of, store_genesis
@@ -81,7 +81,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def forget_cached_accounts(self) -> None:
-        self.chain._recent = RecentAccounts(2, self.chain._load)
+        self.chain._recent = AccountCache(2, self.chain._load)
 
     @rule()
     def open_anew(self) -> None:

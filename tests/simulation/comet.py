@@ -287,7 +287,7 @@ class Comet:
         async with self._lock:
             keep_from: int = await self.call("commit")
             self.height = block.height
-            self._check_attendance()
+            self._check_missed_votes()
             self.base = max(self.base, min(keep_from, self.height))
             for raw, (code, _, _) in zip(block.raws, results, strict=True):
                 self.mempool.pop(raw, None)
@@ -302,16 +302,16 @@ class Comet:
                     self.mempool.pop(raw, None)
                     self._cache.pop(raw, None)
 
-    def _check_attendance(self) -> None:
+    def _check_missed_votes(self) -> None:
         """Missing votes are counted in the latest 100 blocks, also across crashes and restarts."""
         core = self.node.core
         if core is None or core.failed.done() or core._chain.visible != self.height:
             return
         counted = self._blocks[max(self.voted_from, self.height - VOTED_BLOCKS + 1) : self.height + 1]
-        attendance = core._chain.attendance
+        votes = core._chain.missed_votes
         missed = Counter(address for block in counted for address in block.absent)
-        if (attendance.blocks, attendance.missed()) != (len(counted), missed):
-            raise Violation("attendance", f"{self.node.name} counts other missing votes at block {self.height}")
+        if (votes.blocks, votes.by_validator()) != (len(counted), missed):
+            raise Violation("missed votes", f"{self.node.name} counts other missing votes at block {self.height}")
 
     def synced(self, height: int) -> None:
         """A snapshot of this height was taken in."""

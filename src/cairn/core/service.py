@@ -361,12 +361,12 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
     """The validators after the latest block. Raises `NotFound` on a chain without validators."""
     if chain.governance is None:
         raise NotFound("this chain has no validators")
-    governance, missed = chain.governance, chain.attendance.missed()
+    governance, missed = chain.governance, chain.missed_votes.by_validator()
     return ValidatorSet(
         chain.identity,
         chain.head_header.height,
         governance,
-        chain.attendance.blocks,
+        chain.missed_votes.blocks,
         [missed[validator.engine_address] for validator in governance.validators],
     )
 

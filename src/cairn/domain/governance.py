@@ -176,7 +176,7 @@ class Before(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an administrator should know of the validators before the change. It is signed, so it must be true."""
 
     power: int
-    """Of this key; 0 if it is new."""
+    """Power of this key; 0 if it is new."""
     total_power: int
     validators: int
     """How many there are."""
@@ -218,6 +218,7 @@ def first_governance(validators: Sequence[ValidatorRecord], admins: Admins | Non
 
 
 def check_validator(validator: ValidatorRecord, least_power: int) -> None:
+    """Check the size and the range of each field. Raises `InvalidField`."""
     if len(validator.public_key) != PUBLIC_KEY_SIZE:
         raise InvalidField("publicKey", f"an Ed25519 key has {PUBLIC_KEY_SIZE} bytes, not {len(validator.public_key)}")
     if not least_power <= validator.power <= MAX_POWER:
@@ -231,7 +232,7 @@ def check_validator(validator: ValidatorRecord, least_power: int) -> None:
 
 
 def check_admins(admins: Admins) -> None:
-    """Raises `InvalidField` unless they can reach their own threshold, in one update."""
+    """Check that they can reach their own threshold, in one update. Raises `InvalidField`."""
     count = len(admins.addresses)
     if not 1 <= count <= MAX_ADMINS:
         raise InvalidField("admins.addresses", f"there are {count}; 1 to {MAX_ADMINS} are possible")
@@ -244,7 +245,7 @@ def check_admins(admins: Admins) -> None:
 
 
 def check_before(before: Before) -> None:
-    """Raises `InvalidField` for what no chain has."""
+    """Check that a chain can have these numbers. Raises `InvalidField`."""
     bounds = {"power": MAX_POWER, "total_power": MAX_POWER * MAX_VALIDATORS, "validators": MAX_VALIDATORS}
     for name, most in (bounds | {"namesakes": MAX_VALIDATORS}).items():
         if not 0 <= getattr(before, name) <= most:
@@ -260,7 +261,7 @@ def update_digest(update: Update, chain: ChainIdentity) -> bytes:
 
 
 def encode_update(update: Update) -> bytes:
-    """Raises `InvalidField` for a signature of another size, or too many."""
+    """The bytes that a block holds. Raises `InvalidField` for a signature of another size, or too many."""
     if len(update.signatures) > MAX_ADMINS:
         raise InvalidField("signatures", f"there are {len(update.signatures)}; {MAX_ADMINS} are possible")
     for signature in update.signatures:
@@ -309,7 +310,7 @@ def decode_update(raw: bytes) -> Update:
 
 
 def check_update(update: Update) -> None:
-    """Raises `InvalidField` unless what it sets has the right shape."""
+    """Check the size and the range of each field. Raises `InvalidField`."""
     if isinstance(update, AdminsUpdate):
         check_admins(update.admins)
         check_admins(update.before)
@@ -334,7 +335,7 @@ def encode_governance(governance: Governance) -> bytes:
 
 
 def decode_governance(raw: bytes) -> Governance:
-    """Raises `Corrupt`: only our own bytes come here."""
+    """Read what `encode_governance` gave. Raises `Corrupt`: only our own bytes come here."""
     try:
         reader = _Reader(raw)
         if reader.take(1) != _GOVERNANCE_VERSION:

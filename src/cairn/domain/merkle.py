@@ -28,7 +28,7 @@ def tree_nodes(hashes: Sequence[bytes]) -> bytes:
 
 
 def grow_tree(hashes: Sequence[bytes]) -> Iterator[bytes]:
-    """The same nodes in pieces, each a fraction of a millisecond's work."""
+    """The nodes of `tree_nodes` in pieces, each a fraction of a millisecond's work."""
     level: list[bytes] = []
     for start in range(0, len(hashes), PIECE_NODES):
         leaves = [sha256(_LEAF + item).digest() for item in hashes[start : start + PIECE_NODES]]

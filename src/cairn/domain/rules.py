@@ -18,7 +18,7 @@ from cairn.domain.errors import (
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, TRANSFER_GAS, Account, Rules, Tx
 
 RULES_VERSION = 1
-"""Of these rules: nodes with different versions cannot agree on blocks."""
+"""The version of these rules: nodes with different ones cannot agree on blocks."""
 PRICE_BUMP_PERCENT = 10
 """How much more a replacement must pay than the transaction that it replaces."""
 

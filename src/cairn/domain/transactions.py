@@ -52,7 +52,7 @@ _TYPED_SHAPES = {
     ),
 }
 _ANY_SIZE = 2**64
-"""Of an integer that is read first and looked at then, as geth does with what it takes for a big one."""
+"""The size limit of an integer whose range is checked after it is read, as geth does with big ones."""
 
 _TYPE_BYTE = (b"", b"\x01", b"\x02")
 """What comes before the list, by type."""
@@ -99,7 +99,7 @@ def price_terms(
 
 
 def check_caps(max_fee: int, max_tip: int) -> None:
-    """Raises `InvalidField`."""
+    """Check that the tip is within the maximum fee. Raises `InvalidField`."""
     if max_tip > max_fee:
         raise InvalidField("maxPriorityFeePerGas", "max priority fee per gas higher than max fee per gas")
 
@@ -279,7 +279,7 @@ def _wrong_chain(v: int, chain_id: int) -> InvalidSignature:
 
 
 def _shown(number: int) -> str:
-    """Of an integer that may be as long as what was sent."""
+    """An integer for a message, which may be as long as what was sent."""
     return str(number) if number <= MAX_UINT256 else "more than 2^256-1"
 
 

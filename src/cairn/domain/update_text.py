@@ -134,14 +134,14 @@ def encode_update_text(chain: ChainIdentity, update: Update) -> bytes:
 
 
 def parse_public_key(text: str) -> bytes:
-    """Raises `InvalidField`."""
+    """Read an Ed25519 key in base64. Raises `InvalidField`."""
     if not re.fullmatch(PUBLIC_KEY_PATTERN, text):
         raise InvalidField("publicKey", "an Ed25519 key is 44 characters of base64")
     return base64.b64decode(text)
 
 
 def parse_genesis_digest(text: str) -> bytes:
-    """Raises `InvalidField`."""
+    """Read `0x` and 64 hexadecimal digits. Raises `InvalidField`."""
     return _parse_bytes(text, 32, "genesis")
 
 

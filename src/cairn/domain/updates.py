@@ -37,7 +37,7 @@ def update_validator(governance: Governance, wanted: ValidatorRecord) -> Validat
 
 
 def update_admins(governance: Governance, wanted: Admins) -> AdminsUpdate:
-    """The same for the administrators."""
+    """The next update of the administrators, to be signed. Raises `UpdateRefused` when the chain could not apply it."""
     update = AdminsUpdate(governance.sequence, wanted, governance.admins or wanted)
     preview_update(governance, update)
     return update
@@ -51,7 +51,7 @@ def sign_update(update: _Update, private_keys: Sequence[bytes], chain: ChainIden
 
 
 def check_chain(named: ChainIdentity, chain: ChainIdentity) -> None:
-    """Raises `UpdateRefused` for an update whose text names another chain: its signatures would be wrong, too."""
+    """Check that an update names this chain: otherwise its signatures would be wrong, too. Raises `UpdateRefused`."""
     if named.chain_id != chain.chain_id:
         raise UpdateRefused(f"the update is for chain {named.chain_id}, not for chain {chain.chain_id}")
     if named.genesis != chain.genesis:
@@ -69,7 +69,7 @@ def apply_update(governance: Governance, update: Update, chain: ChainIdentity) -
 
 
 def preview_update(governance: Governance, update: Update) -> Governance:
-    """The same, before it is signed. Raises `UpdateRefused`."""
+    """The governance after an update that is not signed yet. Raises `UpdateRefused`."""
     _check_turn(governance, update)
     return _change(governance, update)
 

@@ -43,40 +43,40 @@ CACHED_ACCOUNTS = 32_768
 """About 10 MB when full. An account that is not among them costs a seek."""
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
-    """What is known of an account as of the head."""
+class CachedAccount(msgspec.Struct, frozen=True, gc=False):
+    """A cached account as of the head."""
 
     account: Account
     last_used: int
     """Height of its newest version that has transactions, or `NEVER`."""
 
 
-class RecentAccounts(dict[Address, Known]):
+class AccountCache(dict[Address, CachedAccount]):
     """The accounts used last: at least `capacity` of them, at most twice as many. `load` reads any other.
 
     Two generations instead of an order of use: when the young one, which is this dict, is full it becomes the old one,
     and what was in the old one and was not asked for since is forgotten. Nothing is moved or counted on a hit.
     """
 
-    def __init__(self, capacity: int, load: Callable[[Address], Known]) -> None:
+    def __init__(self, capacity: int, load: Callable[[Address], CachedAccount]) -> None:
         super().__init__()
         self._capacity = capacity
         self._load = load
-        self._old: dict[Address, Known] = {}
+        self._old: dict[Address, CachedAccount] = {}
 
-    def __missing__(self, address: Address) -> Known:
+    def __missing__(self, address: Address) -> CachedAccount:
         known = self._old.get(address) or self._load(address)
         self.keep({address: known})
         return known
 
-    def keep(self, known: Mapping[Address, Known]) -> None:
+    def keep(self, known: Mapping[Address, CachedAccount]) -> None:
         self.update(known)
         if len(self) > self._capacity:
             self._old = dict(self)
             self.clear()
 
 
-class Attendance:
+class MissedVotes:
     """Which validators were absent from the latest blocks. Not part of the state: it changes with every block.
 
     A block holds the signatures of the block before it. So each record is of the block below its height. Records exist
@@ -88,7 +88,7 @@ class Attendance:
         """The absent of each block, the newest block last."""
 
     @classmethod
-    def load(cls, database: Database, head: int) -> "Attendance":
+    def load(cls, database: Database, head: int) -> "MissedVotes":
         """As it was left. Raises `Corrupt`."""
         loaded = cls()
         for height in range(head, max(0, head - VOTED_BLOCKS), -1):
@@ -116,7 +116,7 @@ class Attendance:
         """How many blocks are counted."""
         return len(self._latest)
 
-    def missed(self) -> Counter[bytes]:
+    def by_validator(self) -> Counter[bytes]:
         """By address in CometBFT: in how many of them a validator was absent."""
         return Counter(address for absent in self._latest for address in absent)
 
@@ -141,7 +141,7 @@ class ChainStore(ChainReader):
         self._watermark = watermark
         self.journal_bounds: Bounds = watermark
         """What the journal of this chain must contain."""
-        self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
+        self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self._compaction = Compaction(directory, database)
         self.head_header: BlockHeader
@@ -151,7 +151,7 @@ class ChainStore(ChainReader):
         """Hash of the newest block that changed the state."""
         self.governance: Governance | None = None
         """The validators as of the head; None on a chain that has none."""
-        self.attendance = Attendance()
+        self.missed_votes = MissedVotes()
         """Who voted on the latest blocks, as far as they were applied here."""
         if found is None:
             self._start_chain()
@@ -216,10 +216,10 @@ class ChainStore(ChainReader):
         assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
         batch = WriteBatch(self._database)
         if absent is not None:
-            self.attendance.put(batch, header.height, absent)
+            self.missed_votes.put(batch, header.height, absent)
         self._write(batch, outcome)
         if absent is not None:
-            self.attendance.add(absent)
+            self.missed_votes.add(absent)
 
     def probe(self) -> None:
         """Write, sync and read back, and check free space. Raises `StoreUnavailable` or `Corrupt`."""
@@ -233,7 +233,7 @@ class ChainStore(ChainReader):
             raise Corrupt("the chain's store does not give back what was just written")
 
     def check_room(self) -> None:
-        """Raises `StoreUnavailable` when the disk is about to be full."""
+        """Check that the disk is not about to be full. Raises `StoreUnavailable`."""
         check_room(self.directory)
 
     def checkpoint(self, path: Path) -> None:
@@ -329,7 +329,7 @@ class ChainStore(ChainReader):
         self.base = height
         self._watermark.tell_oldest(height)
         self._show(outcome)
-        self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
+        self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
 
     def close(self) -> None:
         """Close the directory. After a clean stop there is no log to replay."""
@@ -385,30 +385,34 @@ class ChainStore(ChainReader):
         ]
         batch.put_sorted(keys.TX_INDEX, locations)
 
-    def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> dict[Address, Known]:
+    def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> dict[Address, CachedAccount]:
         """Add a version of every account that the block changes or names; returns what is then known of them."""
         height = outcome.block.header.height
         changed = outcome.accounts
         positions = keys.positions_of(outcome.block.txs)
         suffix = keys.version_suffix(height)
         versions: list[tuple[bytes, bytes]] = []
-        after: dict[Address, Known] = {}
+        after: dict[Address, CachedAccount] = {}
         for address, used in positions.items():
             known = self._recent[address]
             account = changed.get(address) or known.account
             versions.append((address + suffix, keys.encode_version(account, known.last_used) + used))
-            after[address] = Known(account, height)
+            after[address] = CachedAccount(account, height)
         # Fees (and balances from genesis) are not part of an account's history.
         for address in changed.keys() - positions.keys():
             known = self._recent[address]
             versions.append((address + suffix, keys.encode_version(changed[address], known.last_used)))
-            after[address] = Known(changed[address], known.last_used)
+            after[address] = CachedAccount(changed[address], known.last_used)
         batch.put_sorted(keys.ACCOUNTS, versions)
         return after
 
-    def _load(self, address: Address) -> Known:
+    def _load(self, address: Address) -> CachedAccount:
         version = self._find_version(address, self.visible)
-        return Known(EMPTY_ACCOUNT, NEVER) if version is None else Known(version.account, version.last_used)
+        return (
+            CachedAccount(EMPTY_ACCOUNT, NEVER)
+            if version is None
+            else CachedAccount(version.account, version.last_used)
+        )
 
     def _start_chain(self) -> None:
         outcome = genesis_outcome(self.genesis)
@@ -425,7 +429,7 @@ class ChainStore(ChainReader):
         self.head_hash, self.head_header = found.head.hash, found.header
         self.state_block_hash = found.state_block_hash
         self.governance = found.governance
-        self.attendance = Attendance.load(self._database, self.visible)
+        self.missed_votes = MissedVotes.load(self._database, self.visible)
         self.base = found.base
         self._watermark.tell_oldest(self.base)
         # The opening has written and synced what it recovered from the log, so the watermark may include it.
@@ -434,7 +438,10 @@ class ChainStore(ChainReader):
         self.clear_restore()
 
     def _check_same_chain(self, seen: SeenHead) -> None:
-        """Raises `StoreUnavailable` for another chain or an older copy: the right one may still come back."""
+        """Check that it is the chain that had this head.
+
+        Raises `StoreUnavailable`, which is tried again: the right one may still come back.
+        """
         if self.visible < seen.height:
             raise StoreUnavailable(
                 f"{self.directory} holds an older chain: it ends at block {self.visible}, "

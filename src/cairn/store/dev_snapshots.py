@@ -75,7 +75,7 @@ class DevDirectory:
     """The directory of snapshots and of the clock's offset. Only the process that has the chain open may change it."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises `Corrupt` or `StoreUnavailable`."""
+        """Read the state in `directory`. Raises `Corrupt` or `StoreUnavailable`."""
         self._directory = directory
         self.state = _load_state(directory)
 

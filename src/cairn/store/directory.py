@@ -110,9 +110,7 @@ class DirectoryLock:
 
 
 def check_room(directory: Path, more_bytes: int = 0) -> None:
-    """Raises `StoreUnavailable` before the disk is completely full: reopening the store needs space, too.
-
-    With `more_bytes`, there must be space for so many more.
+    """Check that the disk has space to reopen the store, and for `more_bytes` more. Raises `StoreUnavailable`.
 
     A trial write would not do: a small one may still fit into a page that is already allocated.
     """
@@ -234,7 +232,7 @@ def mark_format(directory: Path) -> None:
 
 
 def check_format(directory: Path) -> None:
-    """Raises `WrongFormat` unless the directory is in our format."""
+    """Check that the directory is in our format. Raises `WrongFormat` or `StoreUnavailable`."""
     path = format_path(directory)
     try:
         found = path.read_text("ascii", "replace").strip()
@@ -272,7 +270,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_at(file: int, content: bytes, offset: int) -> None:
-    """Write all of it: a single `pwrite` may stop short."""
+    """Write all of `content`: a single `pwrite` may stop short."""
     view = memoryview(content)
     while view:
         written = os.pwrite(file, view, offset)
@@ -292,7 +290,7 @@ def sync_file(file: int) -> None:
 
 
 def check_linked(file: int) -> None:
-    """Raises `OSError` if the file was removed: writes to it succeed, but are lost when it is closed."""
+    """Check that the file still has a name: writes to a removed one succeed, but are lost. Raises `OSError`."""
     if os.fstat(file).st_nlink == 0:
         raise FileNotFoundError(errno.ENOENT, "the file was removed")
 

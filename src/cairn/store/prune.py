@@ -34,7 +34,7 @@ from cairn.store.snapshot import Pause
 # The counts are those of RocksDB's files, so nothing has to be remembered across a restart.
 
 LEAST_REMOVALS = 4_096
-"""Of all families together; fewer are not worth the writing of new files. About 2 MB of transactions."""
+"""The least removals, in all families together, that are worth the writing of new files: about 2 MB of transactions."""
 MARKED_SHARE = 4
 """A family is merged when one of so many entries is the mark of a removal: as many again are the removed ones."""
 
@@ -152,7 +152,7 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
 
 
 def _remove_replaced(database: Database, batch: WriteBatch, addresses: Iterable[Address], height: int) -> None:
-    """Of these accounts, remove the version before the newest one up to `height`; older ones are gone already."""
+    """Remove the version of these accounts before the newest one up to `height`; older ones are gone already."""
     cursor = database.cursor(keys.ACCOUNTS)
     for address in sorted(addresses):
         newest = cursor.seek(keys.version_key(address, height))

@@ -66,7 +66,7 @@ class ChainReader:
             yield from split_records(chunk)
 
     def chunks(self, height: int) -> Iterator[bytes]:
-        """The same records, as many together as are stored together."""
+        """The records of a block's transactions, in the pieces in which they are stored. Raises `Corrupt`."""
         count = len(self.tx_hashes(height)) // keys.HASH_SIZE
         for chunk in range(keys.chunk_count(count)):
             value = self._database.get(keys.TXS, keys.encode_location(height, chunk))

@@ -104,7 +104,7 @@ class Entries(NamedTuple):
     removals: int
     """The marks of removals. Each hides one entry, until a compaction leaves both out."""
     size_bytes: int
-    """Of its files."""
+    """Size of the family's files."""
 
 
 class Database:
@@ -172,7 +172,7 @@ class Database:
             entries.seek(key)
             if entries.valid():
                 return entries.key(), entries.value()
-            # As in a cursor.
+            # At a damaged block it is not valid either, as in a cursor.
             entries.status()
         except Exception as error:
             # A stored exception keeps this frame alive, and RocksDB is not closed while it has an iterator.

@@ -77,7 +77,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         return hashlib.sha256(encode_manifest(self)).digest()
 
     def decode_header(self) -> BlockHeader:
-        """Raises `InvalidSnapshot`."""
+        """The header of the snapshot's block. Raises `InvalidSnapshot`."""
         try:
             return decode_header(self.header)
         except (Rejected, Corrupt, ValueError) as error:
@@ -89,7 +89,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(raw: bytes) -> Manifest:
-    """Raises `InvalidSnapshot`."""
+    """Read a peer's manifest. Raises `InvalidSnapshot`."""
     try:
         manifest = msgspec.msgpack.decode(raw, type=Manifest)
     except msgspec.MsgspecError as error:
@@ -218,7 +218,7 @@ class _Summed:
 
 
 def _check_state(lattice: Lattice, governance: bytes, header: BlockHeader) -> None:
-    """Raises `Corrupt` unless these are the accounts that the block left."""
+    """Check that these are the accounts that the block left. Raises `Corrupt`."""
     root = (lattice.with_record(None, governance) if governance else lattice).root
     if root != header.state_root:
         raise Corrupt(
@@ -264,7 +264,7 @@ class Restore:
     """
 
     def __init__(self, database: Database, manifest: Manifest, trusted: BlockHash, genesis: Genesis) -> None:
-        """Raises `InvalidSnapshot` unless the manifest is of the trusted block of this chain."""
+        """Check that the manifest is of the trusted block of this chain. Raises `InvalidSnapshot`."""
         self._database = database
         self._manifest = manifest
         self._hash = trusted

@@ -37,7 +37,7 @@ _DAMAGED = (KeyError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.Ba
 
 
 def check_place(path: Path) -> None:
-    """Raises `InvalidConfig` when nothing could be saved to `path`."""
+    """Check that a file can be saved to `path`. Raises `InvalidConfig`."""
     try:
         tempfile.NamedTemporaryFile(dir=path.resolve().parent).close()
     except OSError as failure:

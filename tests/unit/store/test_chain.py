@@ -7,7 +7,7 @@ from cairn.domain.genesis import dev_genesis, genesis_outcome
 from cairn.domain.transactions import decode_record, encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, BlockHash, TxHash
 from cairn.store import keys
-from cairn.store.chain import ChainStore, RecentAccounts
+from cairn.store.chain import AccountCache, ChainStore
 from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, head_of, next_transfers, outcome_on, store_genesis
@@ -82,7 +82,7 @@ def test_everything_is_the_same_after_a_new_opening(chain: ChainStore) -> None:
 def test_an_account_not_in_the_cache_is_read_from_the_newest_version(chain: ChainStore) -> None:
     for _ in range(2):
         extend(chain, next_transfers(chain, 3))
-        chain._recent = RecentAccounts(1, chain._load)
+        chain._recent = AccountCache(1, chain._load)
         assert chain.account(address(1)).nonce == chain.visible
         flush(database_of(chain))
     assert chain.account(address(999)) == Account(6, 0)
