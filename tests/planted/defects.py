@@ -142,7 +142,7 @@ DEFECTS = (
         "src/cairn/client/following.py",
         "        self._due.clear()\n",
         "",
-        tests=("tests/unit/client/test_balanced.py",),
+        tests=("tests/unit/client/test_load_balancer.py",),
     ),
     Defect(
         "pruning removes the only version of an account",

@@ -15,7 +15,7 @@ import httpx
 import msgspec
 
 from cairn.client import AsyncClient
-from cairn.client.amount_strings import Amounts
+from cairn.client.transport import Amounts
 
 RESET = "reset"
 """Instead of an answer, the connection ends."""

@@ -10,9 +10,7 @@ import msgspec
 from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
-from cairn.client.amount_strings import Amounts
 from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, check_same
-from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
     ClientError,
@@ -30,7 +28,18 @@ from cairn.client.models import (
     Outcome,
     Submitted,
 )
-from cairn.client.transport import PROBLEM, UNREADABLE, Repeat, Transport, leaves_open, may_be_taken, path_of
+from cairn.client.transport import (
+    PROBLEM,
+    UNREADABLE,
+    Amounts,
+    Deadline,
+    Repeat,
+    Transport,
+    delays,
+    leaves_open,
+    may_be_taken,
+    path_of,
+)
 from cairn.client.wallet import AsyncWallet
 from cairn.domain.json_fields import MAX_BATCH
 

@@ -16,8 +16,6 @@ from msgspec.json import Decoder
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from cairn.client.amount_strings import Amounts
-from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
     FollowLimit,
@@ -28,7 +26,7 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.models import Confirmed, Dropped, Outcome
-from cairn.client.transport import THIS_MACHINE, UNREADABLE, problem_error
+from cairn.client.transport import THIS_MACHINE, UNREADABLE, Amounts, Deadline, delays, problem_error
 from cairn.domain.answers import NewBlock
 
 OPEN_TIMEOUT_S = 10.0
@@ -49,7 +47,7 @@ Returns the height of a revert that the socket did not report, because it had en
 """
 
 
-class Subscribed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="subscribed"):
+class SubscribedAnswer(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="subscribed"):
     from_height: int | None = None
     """The first height whose event this socket gets."""
 
@@ -59,8 +57,8 @@ class Refused(Problem, frozen=True, tag_field="event", tag="error"):
     """The id of the refused request; the socket stays open."""
 
 
-_MESSAGE: Decoder[NewBlock | Confirmed | Dropped | Subscribed | Refused] = Decoder(
-    NewBlock | Confirmed | Dropped | Subscribed | Refused
+_MESSAGE: Decoder[NewBlock | Confirmed | Dropped | SubscribedAnswer | Refused] = Decoder(
+    NewBlock | Confirmed | Dropped | SubscribedAnswer | Refused
 )
 _encode = msgspec.json.Encoder().encode
 
@@ -105,7 +103,7 @@ class EventChannel:
                     await socket.send(_encode(request))
                     while True:
                         match await socket.receive():
-                            case Subscribed(from_height=int(first)):
+                            case SubscribedAnswer(from_height=int(first)):
                                 # From here on the height is known, even if this socket ends before its first block.
                                 next_height = first
                             case NewBlock() as block:
@@ -133,7 +131,7 @@ class EventChannel:
                                 following.ended()
                                 del unsettled[outcome.tx_hash]
                                 yield outcome
-                            case Subscribed():
+                            case SubscribedAnswer():
                                 following.answered()
                             case Refused(id=str(tx_hash)) as refused:
                                 following.refused(tx_hash, error_of(refused))
@@ -212,7 +210,7 @@ class _Socket:
     async def send(self, text: bytes) -> None:
         await self._connection.send(text, text=True)
 
-    async def receive(self) -> NewBlock | Confirmed | Dropped | Subscribed | Refused:
+    async def receive(self) -> NewBlock | Confirmed | Dropped | SubscribedAnswer | Refused:
         text = await self._connection.recv(decode=False)
         try:
             message = _MESSAGE.decode(text)

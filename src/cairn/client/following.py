@@ -5,13 +5,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from cairn.client.async_reads import BLOCK, CHAIN, HISTORY
-from cairn.client.backoff import delays
+from cairn.client.async_reads import BLOCK, CHAIN, HISTORY, pages
 from cairn.client.errors import BlockNotFound, BlockNotKept, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel
 from cairn.client.models import Block, Chain, ConfirmedTransaction, Head
-from cairn.client.paging import pages
-from cairn.client.transport import Transport, path_of
+from cairn.client.transport import Transport, delays, path_of
 from cairn.domain.answers import NewBlock
 
 HISTORY_PAGE = 100

@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from cairn.client.account import Account, SignedTransfer
-from cairn.client.amount_strings import Amounts
 from cairn.client.async_client import AsyncClient, Submission
 from cairn.client.errors import ApiError, ClientError
 from cairn.client.loop_thread import LoopThread
@@ -27,6 +26,7 @@ from cairn.client.models import (
     Transaction,
     Validators,
 )
+from cairn.client.transport import Amounts
 from cairn.client.wallet import AsyncWallet
 from cairn.domain.types import TRANSFER_GAS
 

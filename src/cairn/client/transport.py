@@ -1,8 +1,9 @@
-"""HTTP to one node: attempts, time limits, and refusals as exceptions."""
+"""HTTP to one node: attempts, growing pauses, time limits, and refusals as exceptions."""
 
 import asyncio
+import random
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -15,8 +16,6 @@ import httpx
 import msgspec
 from msgspec.json import Decoder
 
-from cairn.client.amount_strings import Amounts, with_strings
-from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
     ClientError,
@@ -34,9 +33,19 @@ from cairn.client.errors import (
 
 T = TypeVar("T")
 
-Repeat = Literal["always", "if unsent", "never"]
+Repeat = Literal["always", "if unsent"]
 """When a failed request is sent again. `if unsent` is for requests that must not be carried out twice."""
 Query = Mapping[str, str | int | float]
+Amounts = Literal["number", "string"]
+"""How amounts are transmitted: as JSON integers, or as strings of digits."""
+
+AMOUNT_FIELDS = frozenset({"value", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "amount"})
+"""Every field of a request that is an amount of wei."""
+
+FIRST_DELAY_S = 0.1
+LONGEST_DELAY_S = 3.0
+LEAST_ATTEMPT_S = 1.0
+"""An attempt with less time than this would only fail by its time-out, and hide the error of the one before."""
 
 CONNECT_TIMEOUT_S = 5.0
 MAX_CONNECTIONS = 1_000
@@ -55,6 +64,35 @@ _UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections, TooManyUnanswere
 """Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
 
 
+def delays() -> Iterator[float]:
+    """Growing delays, each shortened at random by up to a half, so that clients do not retry all at once."""
+    delay_s = FIRST_DELAY_S
+    while True:
+        yield delay_s * random.uniform(0.5, 1.0)
+        delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+
+
+class Deadline:
+    """The time limit for all attempts together; None means no limit."""
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self._ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+
+    def left_s(self, at_most: float) -> float:
+        """The time that is left: from 0 to `at_most`."""
+        if self._ends_at is None:
+            return at_most
+        return min(at_most, max(0.0, self._ends_at - asyncio.get_running_loop().time()))
+
+    async def pause(self, delay_s: float) -> bool:
+        """Sleep. Returns False at once if that would leave no time for another attempt."""
+        needed_s = delay_s + LEAST_ATTEMPT_S
+        if self.left_s(needed_s) < needed_s:
+            return False
+        await asyncio.sleep(delay_s)
+        return True
+
+
 class HttpAnswer(NamedTuple):
     response: httpx.Response
     was_repeated: bool
@@ -62,7 +100,7 @@ class HttpAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """One page of a list."""
 
     items: list[T]
@@ -126,9 +164,9 @@ class Transport:
         response, _ = await self.ask("GET", path, query=self._query(query), deadline=deadline, held_s=held_s)
         return self._decoded(response, answer)
 
-    async def get_page(self, path: str, answer: Decoder[list[T]], query: Mapping[str, str | int]) -> Page[T]:
+    async def get_page(self, path: str, answer: Decoder[list[T]], query: Mapping[str, str | int]) -> ListPage[T]:
         response, _ = await self.ask("GET", path, query=self._query(query))
-        return Page(self._decoded(response, answer), _next_cursor(response), _block_height(response))
+        return ListPage(self._decoded(response, answer), _next_cursor(response), _block_height(response))
 
     async def post(
         self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
@@ -286,7 +324,7 @@ def _noted(failure: ApiError | NodeUnreachable, was_repeated: bool) -> bool:
 def _may_repeat(failure: ApiError | NodeUnreachable, repeat: Repeat) -> bool:
     if isinstance(failure, ApiError):
         return failure.is_transient and repeat == "always"
-    return repeat == "always" or (repeat == "if unsent" and not failure.was_sent)
+    return repeat == "always" or not failure.was_sent
 
 
 def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:
@@ -306,3 +344,12 @@ def _next_cursor(response: httpx.Response) -> str | None:
         return None if link is None else parse_qs(urlsplit(str(link["url"])).query)["after"][0]
     except (KeyError, ValueError):
         raise UnexpectedAnswer(f"{response.url} answered with a link that leads to no next page") from None
+
+
+def with_strings(body: object) -> object:
+    """A request's body, or a list of them, with its amounts as strings of digits."""
+    if isinstance(body, list):
+        return [with_strings(item) for item in body]
+    if not isinstance(body, Mapping):
+        return body
+    return {name: str(value) if name in AMOUNT_FIELDS and type(value) is int else value for name, value in body.items()}

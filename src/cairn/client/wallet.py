@@ -24,7 +24,6 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from cairn.client.account import Account, SignedTransfer
-from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
     ClientError,
@@ -42,7 +41,7 @@ from cairn.client.errors import (
 )
 from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
-from cairn.client.transport import leaves_open
+from cairn.client.transport import Deadline, delays, leaves_open
 from cairn.domain.transactions import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from cairn.client import AsyncClient
-from cairn.client.amount_strings import Amounts
+from cairn.client.transport import Amounts
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 

@@ -12,9 +12,8 @@ import httpx
 import pytest
 
 from cairn.client import Account, AsyncClient, SignedTransfer, errors
-from cairn.client.backoff import Deadline
 from cairn.client.errors import BY_CODE, ApiError
-from cairn.client.transport import problem_error
+from cairn.client.transport import Deadline, problem_error
 from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cairn.api.amount_forms import FIELDS, amounts_of, as_strings
-from cairn.client.amount_strings import FIELDS as SENT_FIELDS
+from cairn.client.transport import AMOUNT_FIELDS as SENT_FIELDS
 from cairn.domain.errors import InvalidQuery
 from tests.support.described import DOCUMENT
 

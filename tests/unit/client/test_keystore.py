@@ -7,7 +7,7 @@ import pytest
 from eth_account import Account as EthAccount
 
 from cairn.client import Account
-from cairn.client.keystore import InvalidKeystore, WrongPassword, unlock
+from cairn.client.account import InvalidKeystore, WrongPassword, unlock
 
 KEY = bytes.fromhex("4c" * 32)
 PASSWORD = "open sesame"

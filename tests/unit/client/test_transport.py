@@ -3,10 +3,13 @@
 import asyncio
 import gzip
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
+from msgspec.json import Decoder
 
 from cairn.client import Account, AsyncClient, SignedTransfer, transport
 from cairn.client.errors import (
@@ -20,6 +23,7 @@ from cairn.client.errors import (
     UnexpectedAnswer,
 )
 from cairn.client.models import AccountState, ConfirmedTransaction, Probe, Submitted
+from cairn.client.transport import FIRST_DELAY_S, LONGEST_DELAY_S, Deadline, Query, Transport, delays
 from tests.support.scripted_server import DRIP, RESET, SILENCE, ScriptedServer, answer, problem, scripted
 from tests.support.virtual_time import run_virtual, virtual_loop
 
@@ -444,3 +448,68 @@ async def test_another_chain_than_the_one_that_is_meant_is_none() -> None:
     async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0, chain_id=1337) as client:
         with pytest.raises(UnexpectedAnswer, match="of chain 1, not of 1337"):
             await client.wallet(Account.dev(0)).sign(Account.dev(1).address, 1, nonce=0)
+
+
+def test_delays_grow_to_a_bound_and_differ() -> None:
+    runs = [list(islice(delays(), 12)) for _ in range(20)]
+    for run in runs:
+        expected = FIRST_DELAY_S
+        for delay_s in run:
+            assert expected / 2 <= delay_s <= expected
+            expected = min(2 * expected, LONGEST_DELAY_S)
+    assert len({run[0] for run in runs}) > 1
+
+
+@pytest.mark.virtual_time
+async def test_a_deadline_gives_no_more_than_is_left() -> None:
+    deadline = Deadline(60.0)
+    assert deadline.left_s(at_most=5.0) == 5.0
+    assert deadline.left_s(at_most=100.0) == 60.0
+    assert await deadline.pause(1.0)
+    assert deadline.left_s(at_most=100.0) == 59.0
+    assert await deadline.pause(58.0)
+    assert not await deadline.pause(0.5)
+    assert Deadline(0.0).left_s(at_most=1.0) == 0.0
+    assert Deadline(-1.0).left_s(at_most=1.0) == 0.0
+
+
+@pytest.mark.virtual_time
+async def test_without_a_deadline_there_is_always_time() -> None:
+    assert Deadline(None).left_s(at_most=1e9) == 1e9
+    assert await Deadline(None).pause(3_600.0)
+
+
+SILENCE_S = 15.0
+
+
+class Recording(Transport):
+    """Answers at once, and keeps how long it would have waited."""
+
+    waited_s = -1.0
+
+    async def _exchange(
+        self, method: str, path: str, body: bytes | None, query: Query | None, timeout_s: float
+    ) -> httpx.Response:
+        self.waited_s = timeout_s
+        return httpx.Response(200, content=b'{"status":"alive"}')
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "held_s", "waited_s"),
+    [
+        (60.0, 0.0, SILENCE_S),
+        (2.0, 0.0, 2.0),
+        (60.0, 20.0, 20.0 + SILENCE_S),
+        # The node may answer as late as it may at any other time: it did what it was asked to.
+        (0.5, 0.5, 0.5 + SILENCE_S),
+    ],
+)
+def test_it_is_owed_only_when_it_is_no_longer_held(deadline_s: float, held_s: float, waited_s: float) -> None:
+    async def main() -> float:
+        transport = Recording("http://127.0.0.1:1", timeout_s=None, silence_timeout_s=SILENCE_S, tls=None)
+        deadline = Deadline(deadline_s)
+        await transport.get("/tx/0x", Decoder(Probe), deadline=deadline, held_s=held_s)
+        await transport.close()
+        return transport.waited_s
+
+    assert run_virtual(main()) == waited_s

@@ -126,7 +126,7 @@ def watch(
 
     At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
     """
-    from cairn.cli.look.watch import watch_node
+    from cairn.cli.look.live_view import watch_node
 
     with reported_errors(as_json):
         watch_node(node, from_height, keystore_in(keys), as_json)

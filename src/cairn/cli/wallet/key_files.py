@@ -154,13 +154,13 @@ def lock(key: bytes, password: str, work_factor: int | None = None) -> dict[str,
 
 def unlock(document: dict[str, Any], password: str, label: str) -> bytes:
     """The private key. Raises `PasswordRefused`, or `InvalidConfig` when the document cannot be unlocked."""
-    from cairn.client import keystore
+    from cairn.client import account
 
     try:
-        return keystore.unlock(document, password)
-    except keystore.WrongPassword:
+        return account.unlock(document, password)
+    except account.WrongPassword:
         raise PasswordRefused(f"wrong password for {label}; nothing was done") from None
-    except keystore.InvalidKeystore as error:
+    except account.InvalidKeystore as error:
         raise InvalidConfig(f"{label} {error}") from None
 
 

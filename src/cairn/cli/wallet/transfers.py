@@ -241,11 +241,11 @@ def progress(text: str) -> Iterator[None]:
         yield
 
 
-class _Answer(msgspec.Struct):
+class _EthAccounts(msgspec.Struct):
     result: list[str]
 
 
-_ANSWER = Decoder(_Answer)
+_ANSWER = Decoder(_EthAccounts)
 _CALL = {"jsonrpc": "2.0", "id": 1, "method": "eth_accounts", "params": []}
 
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.json import Decoder
 
 from cairn.client import Account, AsyncWallet
+from cairn.client.async_reads import pages
 from cairn.client.errors import BlockNotFound, BlockNotKept, NodeUnreachable, TxDropped, TxNotFound
 from cairn.client.events import EventChannel, Rejoin
 from cairn.client.following import BlockFollower, PaymentFollower
@@ -23,8 +24,7 @@ from cairn.client.models import (
     PendingTransaction,
     Transaction,
 )
-from cairn.client.paging import pages
-from cairn.client.transport import Page, Query, Transport
+from cairn.client.transport import ListPage, Query, Transport
 from cairn.domain.answers import NewBlock
 from tests.support.pool_node import PoolNode
 from tests.support.virtual_time import virtual_loop
@@ -102,7 +102,7 @@ class Balancer(Transport):
             raise BlockNotKept(f"the oldest is {self.oldest}")
         raise BlockNotFound(f"the latest is {head.block_height}")
 
-    async def get_page(self, path: str, answer: Decoder[list[T]], query: Mapping[str, str | int]) -> Page[T]:
+    async def get_page(self, path: str, answer: Decoder[list[T]], query: Mapping[str, str | int]) -> ListPage[T]:
         head, after = self._head(), str(query.get("after", "1000000-0"))
         before = tuple(map(int, after.split("-")))
         found = [
@@ -112,7 +112,7 @@ class Balancer(Transport):
         ]
         shown = found[: self._rng.randint(1, 4)]
         cursor = f"{shown[-1].block_height}-{shown[-1].transaction_index}" if len(found) > len(shown) else None
-        return Page(answer.decode(msgspec.json.encode(shown)), cursor, head)
+        return ListPage(answer.decode(msgspec.json.encode(shown)), cursor, head)
 
 
 class Announcements(EventChannel):
