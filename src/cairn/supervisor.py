@@ -24,6 +24,7 @@ import structlog
 from cairn import early_stop
 from cairn.config import EXIT_FATAL
 from cairn.heartbeat import Page, Slot, Work, begin
+from cairn.running_clock import RunningClock
 from cairn.temporary import STOP_SIGNALS
 from cairn.watchdog import LOOK_S, STOPPED, Finding, Watch, look_at
 
@@ -41,7 +42,7 @@ ENGINE_STOP_LIMIT_S = 2.0
 """An engine that still runs this long after it was told to stop, or after its core went away, is killed."""
 ENGINE_POLL_S = 0.05
 NAP_S = 0.2
-"""While a timer runs, the supervisor sleeps no longer than this at a time."""
+"""While a timer runs, the supervisor sleeps no longer than this at a time, so that its clock sees a pause."""
 TRACE_SIGNAL = signal.SIGUSR2
 """Has a process print where each of its threads is."""
 TRACE_S = 0.3
@@ -404,18 +405,18 @@ def name_process(name: str) -> None:
 class Timers:
     """Timers, in the order of time.
 
-    Time during which this process did not run is not counted. On a machine that stood still nobody else ran either, and
-    a process that has seconds to stop must not be killed before it has had them.
+    Time during which this process did not run is not counted: a process that has seconds to stop must not be killed
+    before it has had them.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lost_s = 0.0
+        self._running = RunningClock(clock(), NAP_S)
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._order = itertools.count()
 
     def now(self) -> float:
-        return self._clock() - self._lost_s
+        return self._running.look(self._clock())
 
     def add(self, delay_s: float, action: Callable[[], object]) -> None:
         heapq.heappush(self._heap, (self.now() + delay_s, next(self._order), action))
@@ -430,15 +431,7 @@ class Timers:
     def wait(self, wait: Callable[[float | None], bytes]) -> bytes:
         """Call `wait` with the time until the next one is due, or with a part of it; with None when there is none."""
         next_in_s = self.next_in_s()
-        if next_in_s is None:
-            return wait(None)
-        # Sleep in short steps: one that lasts far too long shows that this process did not run.
-        nap_s, began = min(next_in_s, NAP_S), self._clock()
-        received = wait(nap_s)
-        overslept_s = self._clock() - began - nap_s
-        if overslept_s > NAP_S:
-            self._lost_s += overslept_s
-        return received
+        return wait(None if next_in_s is None else min(next_in_s, NAP_S))
 
     def run_due(self) -> None:
         now = self.now()

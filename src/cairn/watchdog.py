@@ -9,7 +9,7 @@ has no power over: a processor, a disk. So time without a beat is counted by wha
 - in the kernel, mostly waiting for a disk: none of it, and to kill it then would not end it;
 - held by a debugger: none of it.
 
-Nor is time counted in which nobody looked: then the whole machine may have stood still.
+The supervisor's clock does not count time in which it did not look: then the whole machine may have stood still.
 """
 
 import os
@@ -21,8 +21,6 @@ from cairn.heartbeat import Slot, Work
 HANG_LIMIT_S = 10.0
 """Counted time after which a process hangs. With its detection and the start of the next, 15 s are promised."""
 LOOK_S = 0.5
-MOST_PER_LOOK_S = 1.0
-"""More time than this has not passed for the process since the last look, whatever the clock says."""
 LONG_WORK_LIMIT_S = 300.0
 """The same for work that takes as long as the disk takes, or as there is data."""
 TOLD_AFTER_S = 10.0
@@ -91,7 +89,7 @@ class Watch:
 
     def take(self, now: float, look: Look) -> Finding | None:
         """What this look shows, if it is worth a word."""
-        passed_s, ran_s = min(now - self._looked_at, MOST_PER_LOOK_S), look.ran_s - self._last.ran_s
+        passed_s, ran_s = now - self._looked_at, look.ran_s - self._last.ran_s
         has_beaten = look.state != STOPPED if look.beats is None else look.beats != self._last.beats
         self._looked_at, self._last = now, look
         if has_beaten:

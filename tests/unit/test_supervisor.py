@@ -411,8 +411,8 @@ def test_timers_run_in_order_of_time_and_then_of_arrival() -> None:
     assert timers.next_in_s() == 0.0
     timers.run_due()
     assert ran == ["first", "second"]
-    clock.now += 1.0
-    assert timers.next_in_s() == 59.0
+    clock.now += 0.25
+    assert timers.next_in_s() == 59.75
     timers.clear()
     assert timers.next_in_s() is None
 
@@ -437,7 +437,8 @@ def test_time_in_which_the_machine_stood_still_is_not_counted() -> None:
     while not ran:
         timers.wait(clock.wait)
         timers.run_due()
-    assert ran == [pytest.approx(100.0 + 1.0 + 64.0)]
+    # A late nap counts for half of one.
+    assert ran == [pytest.approx(100.0 + 1.0 + 64.0, abs=NAP_S + 0.01)]
 
 
 def test_signals_come_out_of_the_pipe_and_the_old_handlers_come_back() -> None:

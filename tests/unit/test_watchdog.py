@@ -137,17 +137,6 @@ def test_a_stopped_process_hangs_whatever_it_was_doing(work: Work) -> None:
     assert process.stays(HANG_LIMIT_S, "T", work) is not None
 
 
-def test_time_in_which_nobody_looked_is_not_counted() -> None:
-    process = Watched()
-    for _ in range(4):
-        assert process.stays(1.0, "S") is None
-        # The machine, or the supervisor, was suspended for an hour.
-        process.now += 3_600
-        assert process.stays(LOOK_S, "S") is None
-    process.lives(LOOK_S)
-    assert process.told == []
-
-
 def test_where_the_system_tells_nothing_of_processes_the_limit_is_four_times_as_long() -> None:
     process = Watched()
     assert process.stays(4 * HANG_LIMIT_S - LOOK_S, UNKNOWN) is None

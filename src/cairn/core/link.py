@@ -14,13 +14,15 @@ from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener
 from cairn.domain.errors import Starting, StoreUnavailable, Unavailable
 from cairn.domain.transactions import decode_records, encode_record
 from cairn.domain.types import Phase, Tx, TxHash
+from cairn.running_clock import RunningClock
 
 RETRY_S = 0.05
 SILENCE_S = 10.0
 """If the core does not answer within this time, it or its disk hangs: the request fails and may be repeated."""
 QUESTION_SILENCE_S = 5.0
 """The same for a read, which changes nothing and is quick."""
-WATCH_S = 1.0
+WATCH_S = 0.5
+"""How often a connection looks for requests that were not answered."""
 
 _A = TypeVar("_A")
 log = structlog.get_logger("cairn.link")
@@ -92,8 +94,8 @@ class _CoreConnection(wire.LinkProtocol):
         self._listener = listener
         self._calls_made = 0
         self._submissions = 0
-        self._now = 0.0
-        """Time counted in periodic checks, so that it stands still while this worker is paused."""
+        # While this worker is paused, the core's time stands still, too.
+        self._clock = RunningClock(self._loop.time(), WATCH_S)
         # Both in the order of the requests: the oldest is first.
         self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission], float]] = {}
         """With the time at which each is given up."""
@@ -111,8 +113,7 @@ class _CoreConnection(wire.LinkProtocol):
 
     def give_up(self) -> None:
         """Fail requests that have waited too long. An answer that still comes is ignored."""
-        self._now += WATCH_S
-        self._fail_due_by(self._now, "the core does not answer")
+        self._fail_due_by(self._clock.look(self._loop.time()), "the core does not answer")
 
     def _fail_due_by(self, time: float, why: str) -> None:
         unsure = StoreUnavailable(f"{why}; the transaction may be on disk: submit it again")
@@ -127,18 +128,22 @@ class _CoreConnection(wire.LinkProtocol):
                 if not answer.done():
                     answer.set_exception(StoreUnavailable(f"{why}: try again"))
 
+    def _due_after(self, silence_s: float) -> float:
+        # The last look may be one interval ago.
+        return self._clock.now + WATCH_S + silence_s
+
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         self._gathered.append(encode_record(tx))
         self._submissions += 1
         future: asyncio.Future[Admission] = self._loop.create_future()
-        self._admissions[self._submissions] = (tx.hash, future, self._now + SILENCE_S)
+        self._admissions[self._submissions] = (tx.hash, future, self._due_after(SILENCE_S))
         self._flush_soon()
         return future
 
     def call(self, request: msgspec.Struct, silence_s: float) -> asyncio.Future[bytes]:
         self._calls_made += 1
         future: asyncio.Future[bytes] = self._loop.create_future()
-        self._calls[self._calls_made] = (future, self._now + silence_s)
+        self._calls[self._calls_made] = (future, self._due_after(silence_s))
         if self._gathered:
             # What was submitted before is handed over before: a draft's nonce may depend on it.
             self._flush()

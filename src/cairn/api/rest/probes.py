@@ -9,9 +9,9 @@ from cairn.api.chain_view import ChainView
 from cairn.api.rest.lookups import encoded
 from cairn.api.rest.operation import Answer, Operation
 from cairn.core.gateway import CoreGateway
-from cairn.countdown import Countdown
 from cairn.domain.answers import Checks, Probe, Readiness
 from cairn.domain.errors import NodeError
+from cairn.running_clock import Countdown
 
 CHECK_TIMEOUT_S = 3.0
 """A core that makes a full block on a busy machine is silent for a second; one that is silent for longer is stuck."""

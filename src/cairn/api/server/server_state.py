@@ -17,6 +17,7 @@ from cairn.api.server.response_head import NO_STORE, encode_lines, whole_respons
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 from cairn.domain.errors import NodeError
+from cairn.running_clock import RunningClock
 from cairn.time_shares import TimeShares
 
 MAX_SWEEP_INTERVAL_S = 1.0
@@ -52,6 +53,8 @@ class ServerState:
         self.occupancy = Occupancy(settings)
         self.unanswered_bytes = Shares(settings.max_unanswered_bytes)
         self.max_message_bytes = settings.ws_max_message_bytes
+        # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
+        self._clock = RunningClock(0.0, MAX_SWEEP_INTERVAL_S)
         self.adjust(settings)
         self.connections: set[OpenConnection] = set()
         self.tasks: set[asyncio.Task[object]] = set()
@@ -61,7 +64,6 @@ class ServerState:
         """The same, as they are written."""
         self.now = 0.0
         """As of the last refresh: exact enough for time-outs, and free to read."""
-        self._refreshed_at = 0.0
         self.refresh(0.0)
 
     def adjust(self, settings: Settings) -> None:
@@ -70,16 +72,14 @@ class ServerState:
         self.idle_timeout_s = settings.idle_timeout_s
         self.first_byte_timeout_s = settings.first_byte_timeout_s
         shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
-        self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
+        self._clock.interval_s = self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
         self.unanswered_bytes.resize(settings.max_unanswered_bytes)
         self.proxies.adjust(settings)
         self.limiter.adjust(settings)
         self.occupancy.adjust(settings)
 
     def refresh(self, time: float) -> None:
-        # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
-        self.now += min(time - self._refreshed_at, 2 * self.sweep_interval_s)
-        self._refreshed_at = time
+        self.now = self._clock.look(time)
         self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
         if self._view.chain_id is not None:
             self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))

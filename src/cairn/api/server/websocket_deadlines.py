@@ -9,7 +9,7 @@ from websockets.frames import CloseCode
 from websockets.server import ServerProtocol
 
 from cairn.config import Settings
-from cairn.countdown import Countdown
+from cairn.running_clock import Countdown
 
 PONG_TIMEOUT_S = 20.0
 """How long a client may take to answer a ping."""

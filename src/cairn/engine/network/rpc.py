@@ -6,7 +6,7 @@ from typing import Annotated, Generic, TypeVar
 import httptools
 import msgspec
 
-from cairn.countdown import Countdown
+from cairn.running_clock import Countdown
 
 LARGEST_READ_BYTES = 65_536
 RPC_TIMEOUT_S = 5.0

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from cairn.countdown import PARTS, Countdown
+from cairn.running_clock import PARTS, Countdown, RunningClock
 from tests.support.virtual_time import virtual_loop
 
 pytestmark = pytest.mark.virtual_time
@@ -36,7 +36,7 @@ async def test_a_pause_of_the_process_does_not_count() -> None:
         _, ends = start(8)
         await asyncio.sleep(before_s)
         virtual_loop().spend(1_000)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.4)
         assert ends == []
         await asyncio.sleep(100)
         assert 1_008 <= ends[0] - began <= 1_010
@@ -49,3 +49,10 @@ async def test_a_process_that_is_always_late_does_not_stop_it() -> None:
         virtual_loop().spend(late_s)
         await asyncio.sleep(0)
     assert len(ends) == 1
+
+
+async def test_a_late_look_counts_as_half_an_interval() -> None:
+    clock = RunningClock(100.0, interval_s=2.0)
+    assert clock.look(104.0) == 4.0
+    assert clock.look(3_704.0) == clock.now == 5.0
+    assert clock.look(3_705.0) == 6.0
