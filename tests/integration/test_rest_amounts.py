@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from cairn.api.amount_forms import FIELDS
+from cairn.api.bodies import AMOUNT_FIELDS
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, without
@@ -18,7 +18,7 @@ def with_strings(value: Any, name: str = "") -> Any:
         return {inner: with_strings(member, inner) for inner, member in value.items()}
     if isinstance(value, list):
         return [with_strings(item) for item in value]
-    return str(value) if name in FIELDS else value
+    return str(value) if name in AMOUNT_FIELDS else value
 
 
 async def fill(node: RestNode) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pytest
 import rlp  # type: ignore[import-untyped]
 from starlette.types import Message
 
-from cairn.api.rest import lookups
+from cairn.api import chain_view
 from cairn.api.rpc import transaction_methods
 from cairn.api.rpc.transaction_methods import receipt_wait_ms
 from cairn.api.rpc.values import InvalidParams
@@ -130,7 +130,7 @@ class Leaving:
 
 
 async def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.02)
+    monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.02)
     monkeypatch.setattr(transaction_methods, "MAX_WAIT_MS", FOR_EVER_MS)
     async with rest_node(tmp_path) as node:
         request = {"jsonrpc": "2.0", "id": 1, "method": SYNC, "params": [raw(signed(0)), FOR_EVER_MS]}

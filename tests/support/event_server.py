@@ -18,13 +18,13 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
 from cairn.api.hot_routes import HotRoutes
+from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server import websocket_deadlines
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.server import Server
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_protocol import EventsProtocol
-from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, CoreGateway, Standing

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 
-from cairn.api.problems import problem_of
+from cairn.api.bodies import problem_of
 from cairn.client.account import SignedTransfer
 from cairn.client.errors import (
     ApiError,

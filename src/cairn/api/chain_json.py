@@ -4,15 +4,11 @@ from msgspec.structs import asdict
 
 from cairn.core.gateway import PendingTx
 from cairn.domain.answers import BlockSummary, Header, MempoolItem, SignedFields
-from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx
 
 
 def hex_text(data: bytes) -> str:
     return "0x" + data.hex()
-
-
-def submitted_json(tx_hash: TxHash, confirmed: bool) -> bytes:
-    return b'{"status":"%b","txHash":"0x%b"}' % (b"confirmed" if confirmed else b"pending", tx_hash.hex().encode())
 
 
 def _own_fields(tx: Tx) -> str:

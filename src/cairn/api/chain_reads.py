@@ -1,24 +1,30 @@
-"""Reads of the committed chain from a worker's own store, up to the height that it shows."""
+"""Reads: of the committed chain from a worker's own store, up to the height that it shows; of the mempool in parts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from cairn.api.chain_json import block_json, confirmed_json
-from cairn.api.common_work import CommonWork
-from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Reverting, Unavailable
+from cairn.core.gateway import CoreGateway, PendingPage, PendingTx
+from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, NodeError, Reverting, Unavailable
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.merkle import grow_tree
 from cairn.domain.transactions import decode_record, split_records
 from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
+from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
 TREE_CACHE_BYTES = 8 * 1024 * 1024
 """Some dozen blocks of 10,000 transactions."""
 CACHED_BLOCK_HASHES = 4_096
+ASKED_AT_ONCE = 200
+"""Transactions in one answer of the core: about a millisecond of its time."""
+MOST_BEGUN = 8
+"""Pieces of common work that are kept while they are done."""
 ENTRY_OVERHEAD_BYTES = 200
 """About what the dictionary, the key and the object headers of one entry take."""
 
@@ -28,6 +34,43 @@ class AnswerCache(LruCache[bytes, bytes]):
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes, weigh=lambda answer: len(answer) + ENTRY_OVERHEAD_BYTES)
+
+
+@dataclass(slots=True)
+class _Begun:
+    rest: Iterator[bytes]
+    pieces: list[bytes] = field(default_factory=list)
+    failure: Exception | None = None
+
+
+class CommonWork:
+    """Work whose result several requests need at the same time: they do it together, and only once.
+
+    Each request continues where the others are, in its client's own turns: none of them waits for another.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[bytes, _Begun] = {}
+
+    async def do(self, key: bytes, begin: Callable[[], Iterator[bytes]]) -> list[bytes]:
+        """All pieces of the work that `begin` begins, unless it has begun already. If it fails, it fails for all."""
+        work = self._begun.get(key)
+        if work is None:
+            work = self._begun[key] = _Begun(begin())
+            if len(self._begun) > MOST_BEGUN:
+                # Everybody who wanted the oldest may have left. Those who have not still have it.
+                del self._begun[next(iter(self._begun))]
+        try:
+            async for piece in in_slices(work.rest):
+                work.pieces.append(piece)
+        except Exception as failure:
+            # A defect is logged with its traceback; of the others nobody needs it.
+            work.failure = failure.with_traceback(None) if isinstance(failure, NodeError) else failure
+        self._begun.pop(key, None)
+        if work.failure is not None:
+            # For the others it has only ended, as if it were complete.
+            raise work.failure
+        return work.pieces
 
 
 class ChainReads(ABC):
@@ -175,3 +218,20 @@ class ChainReads(ABC):
 
 def reverted_meanwhile() -> Reverting:
     return Reverting("the chain was reverted meanwhile: ask again")
+
+
+async def list_pending(gateway: CoreGateway, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+    """A page of the mempool, asked for in parts: one long answer would keep the core from admitting transactions.
+
+    What comes or goes between two parts is shown once or not at all.
+    """
+    page = await gateway.list_pending(min(limit, ASKED_AT_ONCE), after, sender)
+    if page.next is None or len(page.items) >= limit:
+        return page
+    found: dict[TxHash, PendingTx] = {item.tx.hash: item for item in page.items}
+    cursor: str | None = page.next
+    while cursor is not None and len(found) < limit:
+        part = await gateway.list_pending(min(limit - len(found), ASKED_AT_ONCE), cursor, sender)
+        found |= {item.tx.hash: item for item in part.items}
+        cursor = part.next
+    return PendingPage(list(found.values()), page.total, cursor, page.pending)

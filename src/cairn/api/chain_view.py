@@ -23,6 +23,8 @@ from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
 
 RETRY_S = 0.05
+PRESENCE_INTERVAL_S = 5.0
+"""How often a waiting request checks that its client is still connected."""
 
 log = structlog.get_logger("cairn.view")
 
@@ -267,3 +269,13 @@ class ChainView(ChainReads):
         if self.phase == "unavailable":
             return Reverting(self.reason) if self.is_reverting else StoreUnavailable(self.reason)
         return Starting(self.reason)
+
+
+async def wait_until(ended: "asyncio.Future[None]", wait_s: float, has_left: Callable[[], bool]) -> None:
+    """Wait until `ended` is done, the time is over, or the client has disconnected."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    while not ended.done() and (left_s := deadline - loop.time()) > 0:
+        await asyncio.wait([ended], timeout=min(left_s, PRESENCE_INTERVAL_S))
+        if not ended.done() and has_left():
+            return

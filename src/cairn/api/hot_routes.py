@@ -14,16 +14,15 @@ from functools import lru_cache
 import msgspec
 import structlog
 
+from cairn.api.bodies import encode_problem, is_json
 from cairn.api.chain_view import ChainView
-from cairn.api.problems import encode_problem
-from cairn.api.rest.bodies import is_json
+from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.exchange import Answering, Exchange, HotRoute
 from cairn.api.server.request_framing import Header
 from cairn.api.server.response_head import NO_STORE, STATUS_LINES, encode_lines, whole_response
-from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.answers import Probe

@@ -1,56 +1,128 @@
-"""Finds the route of a path: by the whole path, or else by the patterns that begin like it."""
+"""Operations of the API, declared once at their handlers: the routes and the OpenAPI document are made from that."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from cairn.api.bodies import JSON_MEDIA_TYPE
+from cairn.api.parameters import Parameter, parse_query
 from cairn.domain.errors import MethodNotAllowed, PathNotFound
+
+RouteHandler = Callable[..., Coroutine[Any, Any, Response]]
+ByMethod = dict[str, RouteHandler]
+
+
+class Answer(NamedTuple):
+    """A successful answer, with the type of its body. If it has an ETag, If-None-Match can be answered with 304."""
+
+    description: str
+    body: Any = None
+    headers: tuple[str, ...] = ()
+    media_types: tuple[str, ...] = (JSON_MEDIA_TYPE,)
+    status: int = 200
+
+
+def page_answer(listed: Any, *headers: str) -> Answer:
+    return Answer("One page of the list.", listed, ("Link", "X-Total-Count", *headers))
+
+
+def file_answer(description: str, *media_types: str) -> Answer:
+    return Answer(description, str, ("ETag",), media_types)
+
+
+class Operation:
+    """A decorator that makes a method the handler of a route, such as "GET /chain".
+
+    The method's name becomes the operation's id. The first sentence of its docstring becomes the summary, the rest the
+    description. A number is the status of an error that is particular to this operation. If the operation has query
+    parameters, they are parsed first and passed as the handler's third argument; undeclared parameters are refused.
+    """
+
+    name, summary, description = "", "", ""
+
+    def __init__(self, route: str, tag: str, *said: Answer | Parameter | int, body: Any = None) -> None:
+        self.method, self.path = route.split()
+        self.tag = tag
+        self.answers = [each for each in said if isinstance(each, Answer)]
+        self.parameters = [each for each in said if isinstance(each, Parameter)]
+        self.problems = [each for each in said if isinstance(each, int)]
+        self.body = body
+
+    def has_in_path(self, parameter: Parameter) -> bool:
+        return f"{{{parameter.name}}}" in self.path
+
+    def __call__(self, handler: RouteHandler) -> RouteHandler:
+        self.name = handler.__name__
+        self.summary, self.description = re.split(r"(?<=[.?])\s+", handler.__doc__ or "", maxsplit=1)
+        query_names = [parameter.name for parameter in self.parameters if not self.has_in_path(parameter)]
+
+        @wraps(handler)
+        async def with_query(part: object, request: Request) -> Response:
+            return await handler(part, request, parse_query(request.scope["query_string"], *query_names))
+
+        declared = with_query if query_names else handler
+        vars(declared)["operation"] = self
+        return declared
+
+
+def operations_of(cls: type) -> Iterator[Operation]:
+    return (member.operation for member in vars(cls).values() if hasattr(member, "operation"))
 
 
 class PathRouter:
-    """The ASGI application that calls the handlers of Starlette's routes, without trying one pattern after the other.
+    """The ASGI application that calls the handlers: found by the whole path, or by the patterns that begin like it.
 
     A path with a slash too many names nothing: it is not redirected to a guess.
     """
 
-    def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._exact: dict[str, Route] = {}
-        self._patterns: dict[str, list[Route]] = {}
+    def __init__(self, parts: Iterable[object], sockets: Mapping[str, ASGIApp]) -> None:
+        """`parts` have the handlers. `sockets` are the applications behind WebSockets, by path."""
+        self._sockets = sockets
+        self._exact: dict[str, ByMethod] = {}
+        self._patterns: dict[str, list[tuple[re.Pattern[str], ByMethod]]] = {}
         """By the first part of the path."""
-        self._sockets: dict[str, ASGIApp] = {}
-        for route in routes:
-            if isinstance(route, WebSocketRoute):
-                self._sockets[route.path] = route.app
-            elif isinstance(route, Route) and route.param_convertors:
-                self._patterns.setdefault(_first_part(route.path), []).append(route)
-            elif isinstance(route, Route):
-                self._exact[route.path] = route
+        by_path: dict[str, ByMethod] = {}
+        for part in parts:
+            for operation in operations_of(type(part)):
+                handlers = by_path.setdefault(operation.path, {})
+                handlers[operation.method] = getattr(part, operation.name)
+                if operation.method == "GET":
+                    handlers["HEAD"] = handlers["GET"]
+        for path, handlers in by_path.items():
+            if "{" in path:
+                pattern = re.compile(path.replace("{", "(?P<").replace("}", ">[^/]+)"))
+                self._patterns.setdefault(_first_part(path), []).append((pattern, handlers))
+            else:
+                self._exact[path] = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await self._sockets[scope["path"]](scope, receive, send)
             return
-        route = self._find(scope)
-        allowed = route.methods or set()
-        if scope["method"] not in allowed:
-            raise MethodNotAllowed(scope["method"], ", ".join(sorted(allowed)))
-        response = await route.endpoint(Request(scope, receive))
+        handlers = self._find(scope)
+        handler = handlers.get(scope["method"])
+        if handler is None:
+            raise MethodNotAllowed(scope["method"], ", ".join(sorted(handlers)))
+        response = await handler(Request(scope, receive))
         await response(scope, receive, send)
 
-    def _find(self, scope: Scope) -> Route:
-        """Raises `PathNotFound`."""
+    def _find(self, scope: Scope) -> ByMethod:
+        """The handlers of the path. Raises `PathNotFound`."""
         path = scope["path"]
-        route = self._exact.get(path)
-        if route is not None:
-            return route
-        for route in self._patterns.get(_first_part(path), ()):
-            match = route.path_regex.fullmatch(path)
+        handlers = self._exact.get(path)
+        if handlers is not None:
+            return handlers
+        for pattern, handlers in self._patterns.get(_first_part(path), ()):
+            match = pattern.fullmatch(path)
             # A line break is a part of no name, whatever the pattern says.
             if match is not None and not path.endswith("\n"):
                 scope["path_params"] = match.groupdict()
-                return route
+                return handlers
         raise PathNotFound("there is no such path; see /docs")
 
 

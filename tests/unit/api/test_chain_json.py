@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import asdict, replace
 
-from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json, submitted_json
+from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import Block, ConfirmedTransaction, PendingTransaction, Submitted
+from cairn.domain.answers import Block, ConfirmedTransaction, PendingTransaction
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, BlockHeader, Tx, TxHash
 
 TX = Tx(
@@ -44,16 +44,11 @@ OWN = {
 }
 
 
-def test_submitted() -> None:
-    assert json.loads(submitted_json(TX.hash, confirmed=False)) == {"status": "pending", "txHash": "0x" + "aa" * 32}
-    assert json.loads(submitted_json(TX.hash, confirmed=True))["status"] == "confirmed"
-
-
-def test_pending_has_no_block() -> None:
+def test_a_pending_transaction_has_no_block() -> None:
     assert json.loads(pending_json(PendingTx(TX, 0))) == {"txHash": "0x" + "aa" * 32, "status": "pending"} | OWN
 
 
-def test_pending_elsewhere_says_why_it_is_not_held_and_what_is() -> None:
+def test_a_pending_transaction_that_is_not_held_has_the_reason_and_its_replacement() -> None:
     shown = json.loads(pending_json(PendingTx(TX, 0, "replaced", TxHash(b"\xbb" * 32))))
     assert (shown["status"], shown["notHeld"], shown["replacedBy"]) == ("pending", "replaced", "0x" + "bb" * 32)
     assert msgspec.convert(shown, PendingTransaction).replaced_by == "0x" + "bb" * 32
@@ -62,7 +57,7 @@ def test_pending_elsewhere_says_why_it_is_not_held_and_what_is() -> None:
     assert "replacedBy" not in alone
 
 
-def test_confirmed() -> None:
+def test_a_confirmed_transaction_has_its_block_and_its_fee() -> None:
     assert json.loads(confirmed_json(TX, 7, 3, BLOCK_HASH)) == {
         "txHash": "0x" + "aa" * 32,
         "status": "confirmed",
@@ -74,7 +69,7 @@ def test_confirmed() -> None:
     }
 
 
-def test_block() -> None:
+def test_a_block_has_its_header_and_the_hashes_of_its_transactions() -> None:
     hashes = b"\xaa" * 32 + b"\xbb" * 32
     block = json.loads(block_json(BLOCK_HASH, HEADER, hashes))
     assert block["transactions"] == ["0x" + "aa" * 32, "0x" + "bb" * 32]
@@ -84,11 +79,10 @@ def test_block() -> None:
 
 
 @pytest.mark.parametrize("kind", [LEGACY, DYNAMIC_FEE])
-def test_what_is_written_by_hand_is_what_is_described(kind: int) -> None:
+def test_json_written_without_an_encoder_has_the_fields_of_its_type(kind: int) -> None:
     """Each field that the type has, and no other: what is read into the type and written again is the same."""
     tx = replace(TX, kind=kind, max_fee=10**31, max_tip=10**29)
     for text, described in (
-        (submitted_json(TX.hash, confirmed=False), Submitted),
         (pending_json(PendingTx(tx, 0)), PendingTransaction),
         (confirmed_json(tx, 7, 3, BLOCK_HASH), ConfirmedTransaction),
         (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), Block),

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from cairn.api import app
-from cairn.api.rest import lookups
+from cairn.api import app, chain_view
 from cairn.api.rpc.caller import LARGE_AT_ONCE, Caller, LargeAnswers, current_caller
 from cairn.api.rpc.dispatch import handler_of
 from cairn.api.server import access
@@ -231,7 +230,7 @@ UNFINISHED_CHUNKS = UNFINISHED.replace(b"Content-Length: 2", b"Transfer-Encoding
 def test_a_body_that_never_ends_takes_no_answer_from_those_before_it(
     begins: Callable[[Tx], bytes], further: list[bytes], unfinished: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.01)
+    monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.01)
 
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:

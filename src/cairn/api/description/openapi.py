@@ -5,19 +5,16 @@ from typing import Any
 
 import msgspec
 
+from cairn.api.bodies import JSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE
 from cairn.api.description.examples import EXAMPLES, SIGNED_TRANSFER
-from cairn.api.description.explorer_files import Explorer
 from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas, rpc_schemas
-from cairn.api.description.pages import Pages
-from cairn.api.problems import PROBLEM_MEDIA_TYPE
-from cairn.api.rest.bodies import JSON_MEDIA_TYPE
-from cairn.api.rest.faucet import Faucet
+from cairn.api.description.pages import Explorer, Pages
+from cairn.api.parameters import Parameter
 from cairn.api.rest.lookups import Lookups
-from cairn.api.rest.operation import Answer, Operation, operations_of
-from cairn.api.rest.parameters import Parameter
 from cairn.api.rest.probes import Probes
-from cairn.api.rest.submit import Submissions
+from cairn.api.rest.submissions import Faucet, Submissions
 from cairn.api.rest.validators import ValidatorRoutes
+from cairn.api.routing import Answer, Operation, operations_of
 from cairn.api.rpc.endpoints import RpcEndpoint
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Problem, Submitted

@@ -1,17 +1,15 @@
 """What a client may send on `/events`: messages, and parameters in the URL."""
 
-import json
-from collections import Counter
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from cairn.api.amount_forms import FORMS, amounts_of
+from cairn.api.bodies import FORMS
 from cairn.api.events.messages import GivenId, RequestId
-from cairn.api.rest.parameters import find_number, parse_hash
-from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
+from cairn.api.parameters import amounts_of, find_number, parse_hash
+from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
 from cairn.domain.json_fields import ANY_HASH, AnyHashText, about, find_integer
 from cairn.domain.types import MAX_UINT64, TxHash
 
@@ -84,29 +82,6 @@ class EventsQuery(msgspec.Struct, kw_only=True):
     amounts: Annotated[
         str | UnsetType, about("How amounts are written, as on REST. No event has an amount today.", enum=list(FORMS))
     ] = UNSET
-
-
-def decode_message(text: str) -> dict[str, Any]:
-    """The JSON object in `text`. Raises `MalformedJson` or `InvalidField`."""
-    try:
-        message = msgspec.json.decode(text)
-        doubled = _find_doubled(text, message) if isinstance(message, dict) else None
-    except (ValueError, RecursionError) as malformed:
-        raise MalformedJson(f"the message is not JSON: {malformed}") from malformed
-    if not isinstance(message, dict):
-        raise InvalidField("message", "expected a JSON object")
-    if doubled is not None:
-        raise InvalidField(doubled[:80], "is given twice")
-    return message
-
-
-def _find_doubled(text: str, message: dict[str, Any]) -> str | None:
-    """The name of a field that `text` gives twice: `message` has only the last of them."""
-    # Each field has a colon. As many colons as fields that were read means that none is given twice.
-    if text.count(":") == len(message):
-        return None
-    given = Counter(name for name, _ in json.loads(text, object_pairs_hook=list))
-    return next((name for name, times in given.items() if times > 1), None)
 
 
 def id_of(message: dict[str, Any]) -> RequestId | UnsetType:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from websockets.frames import Frame, Opcode
 
-from cairn.api.problems import problem_of
+from cairn.api.bodies import problem_of
 from cairn.domain.answers import NewBlock, Outcome
 from cairn.domain.errors import (
     BlockNotKept,

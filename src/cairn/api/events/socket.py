@@ -4,6 +4,8 @@ from itertools import count
 
 import structlog
 from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
@@ -14,7 +16,6 @@ from cairn.api.events.commands import (
     Subscription,
     UnfollowTransaction,
     UnsubscribeBlocks,
-    decode_message,
     id_of,
     parse_command,
     parse_subscriptions,
@@ -33,12 +34,22 @@ from cairn.api.events.messages import (
     error_message,
 )
 from cairn.api.events.subscriber import Subscriber
+from cairn.api.parameters import decode_message
+from cairn.api.routing import Operation
 from cairn.api.server.access import OriginList, client_of, find_origin
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
-from cairn.domain.errors import Fatal, FollowLimit, NodeError, Rejected, Unavailable, UnsupportedMediaType
+from cairn.domain.errors import (
+    Fatal,
+    FollowLimit,
+    NodeError,
+    Rejected,
+    Unavailable,
+    UnsupportedMediaType,
+    UpgradeRequired,
+)
 from cairn.time_shares import in_slices
 
 BURST = 64
@@ -141,6 +152,15 @@ class EventsEndpoint:
                 hub.unfollow(subscriber, parse_tx_hash(text))
                 answer = TxUnsubscribed(tx_hash=text.lower(), id=command.id)
         hub.reply(subscriber, encode_frame(answer))
+
+
+class EventsOverHttp:
+    """Answers plain HTTP on the path of the WebSocket."""
+
+    @Operation("GET /events", "events")
+    async def refuse_plain_http(self, request: Request) -> Response:
+        """Refuse plain HTTP. The OpenAPI document does not list it."""
+        raise UpgradeRequired("connect with a WebSocket client; /asyncapi.json describes the messages")
 
 
 def check_client(scope: Scope, connection: EventsProtocol, origins: OriginList, for_wallets: bool = False) -> None:

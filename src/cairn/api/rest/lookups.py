@@ -4,8 +4,7 @@ Two workers see a block some milliseconds apart. So that they never contradict e
 watermark before it reads the latest state, and before it answers that a hash is unknown.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from urllib.parse import urlencode
 
@@ -14,14 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import cairn
-from cairn.api.amount_forms import Form, amounts_of, as_integers
+from cairn.api.bodies import REVALIDATE, Form, array_response, as_integers, cached_response, encoded, json_response
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
-from cairn.api.chain_reads import reverted_meanwhile
-from cairn.api.chain_view import ChainView
-from cairn.api.mempool_pages import list_pending
-from cairn.api.rest.bodies import JSON_MEDIA_TYPE
-from cairn.api.rest.operation import Answer, Operation, page_answer
-from cairn.api.rest.parameters import (
+from cairn.api.chain_reads import list_pending, reverted_meanwhile
+from cairn.api.chain_view import ChainView, wait_until
+from cairn.api.parameters import (
     ACCOUNT,
     AMOUNTS,
     BLOCK_CURSOR,
@@ -32,6 +28,7 @@ from cairn.api.rest.parameters import (
     SENDER,
     TX_HASH,
     WAIT,
+    amounts_of,
     find_number,
     height_after,
     limit_of,
@@ -40,6 +37,7 @@ from cairn.api.rest.parameters import (
     sender_of,
     wait_of,
 )
+from cairn.api.routing import Answer, Operation, page_answer
 from cairn.api.server.request_framing import absence_in
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.answers import (
@@ -63,9 +61,6 @@ from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
 from cairn.time_shares import in_slices
 
 IMMUTABLE = "public, max-age=31536000, immutable"
-REVALIDATE = "no-cache"
-PRESENCE_INTERVAL_S = 5.0
-"""How often a waiting request checks that its client is still connected."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -210,7 +205,7 @@ class Lookups:
         headers = {"X-Total-Count": str(page.total)}
         headers |= next_link("/mempool", query, page.next)
         items = [form(_encode(pending_item(item))) async for item in in_slices(page.items)]
-        return json_response(array_of(items), headers)
+        return array_response(items, headers)
 
     # Blocks.
 
@@ -287,7 +282,7 @@ class Lookups:
             items.append(form(_encode(block_summary(*self._view.get_header(height)))))
         headers = {"X-Total-Count": str(head - base + 1), "X-Block-Height": str(head)}
         headers |= next_link("/blocks", query, cursor)
-        return json_response(array_of(items), headers)
+        return array_response(items, headers)
 
     # Accounts and the chain.
 
@@ -356,7 +351,7 @@ class Lookups:
             last = (height, position)
         path = f"/account/{hex_text(address)}/txs"
         headers = {"X-Block-Height": str(head)} | next_link(path, query, cursor)
-        return json_response(array_of(items), headers)
+        return array_response(items, headers)
 
     @Operation("GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", Chain))
     async def get_chain(self, request: Request, query: Mapping[str, str]) -> Response:
@@ -385,47 +380,9 @@ class Lookups:
         )
 
 
-async def wait_until(ended: "asyncio.Future[None]", wait_s: float, has_left: Callable[[], bool]) -> None:
-    """Wait until `ended` is done, the time is over, or the client has disconnected."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
-    while not ended.done() and (left_s := deadline - loop.time()) > 0:
-        await asyncio.wait([ended], timeout=min(left_s, PRESENCE_INTERVAL_S))
-        if not ended.done() and has_left():
-            return
-
-
-def json_response(body: bytes, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
-    return Response(body, status, headers, JSON_MEDIA_TYPE)
-
-
-def array_of(items: Iterable[bytes]) -> bytes:
-    """The JSON array of encoded items."""
-    return b"[" + b",".join(items) + b"]"
-
-
-def encoded(
-    value: object, form: Form = as_integers, headers: Mapping[str, str] | None = None, status: int = 200
-) -> Response:
-    return json_response(form(_encode(value)), headers, status)
-
-
 def _tag(block_hash: BlockHash, form: Form) -> str:
     """The two forms of a block differ in their bytes, and so in their tags."""
     return hex_text(block_hash) if form is as_integers else f"{hex_text(block_hash)}-strings"
-
-
-def cached_response(
-    request: Request, body: bytes, etag: str, cache_control: str, media_type: str = JSON_MEDIA_TYPE
-) -> Response:
-    """The body, or 304 when the client has it already."""
-    headers = {"ETag": f'"{etag}"', "Cache-Control": cache_control}
-    known = request.headers.get("if-none-match")
-    if known is not None:
-        tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]
-        if "*" in tags or headers["ETag"] in tags:
-            return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=media_type)
 
 
 def next_link(path: str, query: Mapping[str, str], cursor: str | None) -> dict[str, str]:

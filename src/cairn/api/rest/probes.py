@@ -5,9 +5,9 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cairn.api.bodies import encoded
 from cairn.api.chain_view import ChainView
-from cairn.api.rest.lookups import encoded
-from cairn.api.rest.operation import Answer, Operation
+from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway
 from cairn.domain.answers import Checks, Probe, Readiness
 from cairn.domain.errors import NodeError

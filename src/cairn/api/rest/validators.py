@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.amount_forms import amounts_of
+from cairn.api.bodies import encoded, read_json_body
 from cairn.api.chain_json import hex_text
-from cairn.api.rest.bodies import read_json_body
-from cairn.api.rest.lookups import encoded
-from cairn.api.rest.operation import Answer, Operation
-from cairn.api.rest.parameters import AMOUNTS
+from cairn.api.parameters import AMOUNTS, amounts_of
+from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway, ValidatorSet
 from cairn.domain.answers import EVIDENCE_KINDS, Evidence, UpdateSubmitted, Validator, Validators
 from cairn.domain.governance import MAX_UPDATE_BYTES

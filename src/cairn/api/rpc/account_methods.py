@@ -3,8 +3,7 @@
 import re
 from typing import Any
 
-from cairn.api.chain_reads import AnswerCache, reverted_meanwhile
-from cairn.api.common_work import CommonWork
+from cairn.api.chain_reads import AnswerCache, CommonWork, reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import check_call
 from cairn.api.rpc.dispatch import rpc_method

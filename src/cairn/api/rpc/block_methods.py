@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from cairn.api.mempool_pages import list_pending
+from cairn.api.chain_reads import list_pending
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import LongResult, long_array, long_data, rpc_method, with_long_array
 from cairn.api.rpc.objects import (

@@ -8,12 +8,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
+from cairn.api.bodies import json_response, read_json_body
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import check_client
-from cairn.api.rest.bodies import read_json_body
-from cairn.api.rest.lookups import json_response
-from cairn.api.rest.operation import Answer, Operation
+from cairn.api.routing import Answer, Operation
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher, handlers_of
 from cairn.api.rpc.subscriptions import ArrivalFeed, HeadTexts, Subscriptions, text_frame_parts

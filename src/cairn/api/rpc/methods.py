@@ -1,6 +1,7 @@
 """Every method, by name: the table that the dispatcher serves."""
 
 from cairn.api.chain_view import ChainView
+from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.account_methods import AccountMethods, FeeMethods
 from cairn.api.rpc.block_methods import BlockMethods
 from cairn.api.rpc.block_tags import RpcChain
@@ -12,7 +13,6 @@ from cairn.api.rpc.simulation_methods import SimulationMethods
 from cairn.api.rpc.transaction_methods import SendingMethods, SigningMethods
 from cairn.api.rpc.txpool_methods import TxpoolMethods
 from cairn.api.rpc.values import METHOD_NOT_FOUND, MethodNotFound, RpcError
-from cairn.api.submitter import Submitter
 from cairn.core.gateway import CoreGateway
 
 

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
-from cairn.api.rest.lookups import wait_until
+from cairn.api.chain_view import wait_until
+from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.block_methods import BlockMethods
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, own_account, own_draft
@@ -30,7 +31,6 @@ from cairn.api.rpc.values import (
     parse_number,
     refusal,
 )
-from cairn.api.submitter import Submitter
 from cairn.core.gateway import Admission, DroppedTx, PendingTx
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import InvalidField, ShuttingDown

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 import msgspec
 
-from cairn.api.mempool_pages import list_pending
+from cairn.api.chain_reads import list_pending
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.caller import LargeAnswers
 from cairn.api.rpc.dispatch import LongResult, long_object, rpc_method

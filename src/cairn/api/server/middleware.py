@@ -6,8 +6,8 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
-from cairn.api.problems import encode_problem
 from cairn.api.server.access import PROBE_PATHS, HostList, OriginList, RateLimiter, client_of, find_origin
 from cairn.api.server.request_framing import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION

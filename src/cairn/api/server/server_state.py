@@ -6,8 +6,8 @@ from typing import Protocol
 
 from starlette.types import ASGIApp
 
+from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
-from cairn.api.problems import encode_problem
 from cairn.api.server.access import RateLimiter
 from cairn.api.server.client_shares import Shares
 from cairn.api.server.connection_slots import Occupancy

@@ -14,7 +14,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from cairn.api.problems import encode_problem
+from cairn.api.bodies import encode_problem
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead

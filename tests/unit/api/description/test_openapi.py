@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 from openapi_spec_validator import validate
-from starlette.routing import Route
 
-from cairn.api.app import routes
+from cairn.api.app import make_handlers
+from cairn.api.bodies import problem_of
 from cairn.api.chain_view import ChainView
 from cairn.api.description.openapi import encode_openapi, openapi_document
-from cairn.api.events.hub import EventHub
-from cairn.api.problems import problem_of
-from cairn.api.rest.submission import REQUIRED, parse_submission
+from cairn.api.rest.submission_fields import REQUIRED
+from cairn.api.rest.submissions import parse_submission
+from cairn.api.routing import operations_of
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
@@ -34,14 +34,9 @@ def served() -> set[tuple[str, str]]:
     view = ChainView(Path("unused"))
     settings = Settings()
     limiter = RateLimiter(settings, time.monotonic)
-    every = routes(ScriptedGateway(), view, EventHub(view, settings), Dispatcher({}, view.fail), limiter, settings)
-    return {
-        (method.lower(), route.path)
-        for route in every
-        if isinstance(route, Route) and route.include_in_schema
-        # Every GET is answered to HEAD too; the document says so once.
-        for method in (route.methods or set()) - {"HEAD"}
-    }
+    every = make_handlers(ScriptedGateway(), view, Dispatcher({}, view.fail), limiter, settings)
+    # Every GET is answered to HEAD too; the document says so once.
+    return {(operation.method.lower(), operation.path) for part in every for operation in operations_of(type(part))}
 
 
 def test_served_routes_equal_documented_ones() -> None:
@@ -125,12 +120,12 @@ def test_what_the_first_page_sends_is_valid() -> None:
     validator("/components/schemas/Submission").validate(sent)
 
 
-def test_an_amount_is_all_that_is_taken_and_no_more() -> None:
+def test_the_schema_of_an_amount_allows_what_is_accepted_and_no_more() -> None:
     amounts = validator("/components/schemas/Amount")
     for taken in (0, 2**256 - 1, "0", str(2**256 - 1), "0" * 78):
         amounts.validate(taken)
         submission = DOCUMENT["components"]["schemas"]["Submission"]["examples"][0] | {"value": taken}
-        assert parse_submission(json.dumps(submission).encode(), 1).value == int(taken)
+        assert parse_submission(json.dumps(submission).encode(), 1)[0].value == int(taken)
     for refused in (-1, 2**256, 1.5, "", "-1", "0x1", "1e3", "1" * 79, None, True):
         assert not amounts.is_valid(refused), refused
 

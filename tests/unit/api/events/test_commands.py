@@ -12,11 +12,11 @@ from cairn.api.events.commands import (
     SubscribeBlocks,
     UnfollowTransaction,
     UnsubscribeBlocks,
-    decode_message,
     id_of,
     parse_command,
     parse_subscriptions,
 )
+from cairn.api.parameters import decode_message
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
 from cairn.domain.types import MAX_UINT64
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.api.rest import lookups as reads
+from cairn.api import chain_view
 from cairn.api.rest import probes
 from cairn.api.server import access
 from cairn.api.server import http_protocol as protocol
@@ -226,7 +226,7 @@ def test_junk_behind_many_requests() -> None:
 
 
 def test_a_client_that_goes_away_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "PRESENCE_INTERVAL_S", 0.02)
+    monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.02)
 
     async def scenario(server: RestServer) -> None:
         server.core.standing = PendingTx(signed(5), 0)

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from cairn import memory
-from cairn.api.rest import lookups
+from cairn.api import chain_view
 from cairn.api.server import server as server_module
 from cairn.api.server.client_shares import Shares
 from cairn.api.server.received_bytes import UNCOUNTED_BYTES, ReceivedBytes
@@ -156,7 +156,7 @@ def test_large_heads_are_counted() -> None:
 
 
 def test_a_body_that_nobody_reads_is_counted_until_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.02)
+    monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.02)
 
     async def scenario(server: RestServer) -> None:
         slow = get(f"/tx/0x{'ab' * 32}?wait=60", f"Content-Length: {60 * KIB}") + b" " * 60 * KIB

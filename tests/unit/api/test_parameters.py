@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from cairn.api.rest.parameters import (
+from cairn.api.parameters import (
     find_number,
     height_after,
     limit_of,

@@ -1,14 +1,16 @@
-"""Work for several requests at once is done once, and nobody waits for somebody else's turn."""
+"""Work that several requests share, and pages of the mempool."""
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cairn import time_shares
-from cairn.api import common_work
-from cairn.api.common_work import CommonWork
+from cairn.api import chain_reads
+from cairn.api.chain_reads import CommonWork, list_pending
 from cairn.domain.errors import BlockNotFound
+from tests.support.core_fixtures import opened_core, signed
 
 
 def numbered(begun: list[int]) -> Iterator[bytes]:
@@ -58,7 +60,7 @@ def test_work_that_fails_fails_for_all_and_is_begun_anew_for_the_next(
 
 def test_work_that_nobody_waits_for_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
-    monkeypatch.setattr(common_work, "MOST_BEGUN", 3)
+    monkeypatch.setattr(chain_reads, "MOST_BEGUN", 3)
 
     async def main() -> None:
         work = CommonWork()
@@ -67,5 +69,18 @@ def test_work_that_nobody_waits_for_is_forgotten(monkeypatch: pytest.MonkeyPatch
             await asyncio.sleep(0)
             asked.cancel()
         assert len(work._begun) <= 3
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 4, 100])
+def test_it_is_as_in_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(chain_reads, "ASKED_AT_ONCE", at_once)
+
+    async def main() -> None:
+        async with opened_core(tmp_path) as core:
+            await asyncio.gather(*(core.submit(signed(nonce)) for nonce in range(10)))
+            for limit in (1, 4, 9, 10, 50):
+                assert await list_pending(core, limit, None, None) == await core.list_pending(limit, None, None)
 
     asyncio.run(main())

@@ -1,34 +1,36 @@
-"""From the body of POST /tx to a submission: every rule on how its fields are written.
+"""The fields of a transaction in the body of POST /tx: every rule on how they may be written.
 
-The common case is decoded in one fast, typed pass. Everything else is read slowly, field by field. Only the slow
-reading refuses, so there is one set of rules; the fast pass accepts only what the slow one would accept.
+`parse_submission` reads the common case faster. It accepts only what `read_fields` would accept and leaves every other
+body to it, so there is one set of rules.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType
 
-from cairn.api.rest.bodies import SubmissionJson
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.json_fields import MAX_AMOUNT_DIGITS, MAX_BATCH, MAX_EXACT_DOUBLE, find_bytes, find_decimal
-from cairn.domain.transactions import effective_price, price_terms
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft
+from cairn.domain.json_fields import (
+    MAX_AMOUNT_DIGITS,
+    MAX_BATCH,
+    MAX_EXACT_DOUBLE,
+    AnyAddressText,
+    TxType,
+    find_bytes,
+    find_decimal,
+    hex_bytes,
+    integer,
+    ref,
+    wei,
+)
+from cairn.domain.transactions import price_terms
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, Draft
 
 SIGNATURE_BYTES = 65
-
-FIELDS = SubmissionJson.__struct_encode_fields__
-REQUIRED = ("from", "to", "value", "gas")
-
-
-class Submission(Draft, frozen=True):
-    """The fields of a transaction as sent: each is well-formed, but they are not yet checked together."""
-
-    signature: bytes | None = None
-
 
 MAX_ITEM_CHARACTERS = 16 * 1024
 """Of an item of POST /txs that is read slowly: more than any transaction has, and little work."""
@@ -37,80 +39,56 @@ MOST_PARTS = 1_000
 MOST_COMMAS = 40 * MAX_BATCH
 """In a batch that is split at once."""
 
-_decode_plain = msgspec.json.Decoder(SubmissionJson).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 # Lenient, because each item is checked later by itself; numbers of any length stay text.
 _scan_item = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False).raw_decode
 _skip_space = re.compile(r"[ \t\n\r]*").match
+_NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
 
-def parse_submission(body: bytes, base_fee: int) -> Submission:
-    """Read the body of POST /tx. Raises `MalformedJson`, `InvalidField`.
+class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, rename={"sender": "from"}):
+    """A transaction to submit."""
 
-    `base_fee` is the chain's gas price, used when the body names none.
-    """
-    try:
-        plain = _decode_plain(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _read_slowly(body, base_fee)
-    return _read_plain(plain, body, base_fee) or _read_slowly(body, base_fee)
+    sender: AnyAddressText
+    to: AnyAddressText
+    value: Annotated[int | str, wei("Wei to transfer.")]
+    gas: Annotated[
+        int, integer(f"Gas limit. A transfer uses {TRANSFER_GAS}; a higher limit is accepted and not charged.")
+    ]
+    nonce: Annotated[
+        int | UnsetType, integer("Number of the transaction among its sender's. If left out, the sender's next nonce.")
+    ] = UNSET
+    gasPrice: Annotated[int | str | UnsetType, wei("Wei per unit of gas. If left out, the chain's gas price.")] = UNSET
+    signature: Annotated[
+        str | UnsetType,
+        hex_bytes(65, "The sender's signature: r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or "
+                  "28). It covers the transaction with empty data and an empty access list.", "0-9a-fA-F"),
+    ] = UNSET  # fmt: skip
+    type: TxType | UnsetType = UNSET
+    maxFeePerGas: Annotated[
+        int | str | UnsetType,
+        wei("Type 2 only, instead of gasPrice: the most that it pays per unit of gas, in wei. If left out, the chain's "
+            "gasPrice plus the tip."),
+    ] = UNSET  # fmt: skip
+    maxPriorityFeePerGas: Annotated[
+        int | str | UnsetType,
+        wei("Type 2 only, instead of gasPrice: the tip per unit of gas, in wei. If left out, 0."),
+    ] = UNSET
 
 
-def _read_plain(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission | None:
-    """The common case: numbers as digits, and the price fields that wallets give for the type. None for any other."""
-    value, nonce, signature = plain.value, plain.nonce, plain.signature
-    kind, price, max_fee, max_tip = plain.type, plain.gasPrice, plain.maxFeePerGas, plain.maxPriorityFeePerGas
-    # Each field has two quotes and each string two more. Any other number means that a field is given twice.
-    quotes = 12
-    if signature is not UNSET:
-        quotes += 4
-    if nonce is not UNSET:
-        quotes += 2
-    if kind is UNSET:
-        kind = LEGACY if max_fee is UNSET else DYNAMIC_FEE
-    else:
-        quotes += 2
-    if kind == DYNAMIC_FEE:
-        if max_tip is UNSET:
-            max_tip = 0
-        else:
-            quotes += 2
-        if price is not UNSET or max_fee.__class__ is not int or max_tip.__class__ is not int:
-            return None
-        quotes += 2
-        price = effective_price(max_fee, max_tip, base_fee)
-    else:
-        if not (LEGACY <= kind <= ACCESS_LIST and max_fee is UNSET and max_tip is UNSET):
-            return None
-        max_fee = max_tip = 0
-        if price is UNSET:
-            price = base_fee
-        else:
-            quotes += 2
-    if (
-        body.count(b'"') != quotes
-        or value.__class__ is not int
-        or price.__class__ is not int
-        or not 0 <= value <= MAX_UINT256
-        or not 0 <= price <= MAX_UINT256
-        or not 0 <= max_fee <= MAX_UINT256
-        or not 0 <= max_tip <= MAX_UINT256
-        or not 0 <= plain.gas <= MAX_UINT64
-        or (nonce is not UNSET and not 0 <= nonce <= MAX_UINT64)
-    ):
-        return None
-    return Submission(
-        parse_address(plain.sender, "from"),
-        parse_address(plain.to, "to"),
-        value,
-        plain.gas,
-        price,
-        None if nonce is UNSET else nonce,
-        kind,
-        max_fee,
-        max_tip,
-        None if signature is UNSET else _signature(signature),
-    )
+SubmissionBatch = Annotated[
+    list[SubmissionJson],
+    Meta(
+        title="SubmissionBatch",
+        description="An item that is not a valid submission gets an error in its place; the others are served.",
+        max_length=MAX_BATCH,
+    ),
+]
+BatchAnswer = Annotated[Any, Meta(title="BatchAnswer", extra_json_schema={"oneOf": [ref("Submitted"), ref("Problem")]})]
+BatchResult = Annotated[list[BatchAnswer], Meta(title="BatchResult", max_length=MAX_BATCH)]
+
+FIELDS = SubmissionJson.__struct_encode_fields__
+REQUIRED = ("from", "to", "value", "gas")
 
 
 def split_batch(body: bytes) -> Iterable[bytes]:
@@ -165,7 +143,11 @@ class _Object(list[tuple[str, object]]):
     """The members of a JSON object in their order, a repeated one included."""
 
 
-def _read_slowly(body: bytes, base_fee: int) -> Submission:
+def read_fields(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
+    """The transaction in the body, and its signature if it has one. Raises `MalformedJson`, `InvalidField`.
+
+    `base_fee` is the chain's gas price, used when the body names none.
+    """
     fields = _read_object(body)
     for name in REQUIRED:
         if name not in fields:
@@ -181,8 +163,7 @@ def _read_slowly(body: bytes, base_fee: int) -> Submission:
     nonce = _integer("nonce", fields["nonce"], MAX_UINT64) if "nonce" in fields else None
     signature = _signature(fields["signature"]) if "signature" in fields else None
     terms = price_terms(kind, *prices, base_fee)
-    caps = terms.max_fee, terms.max_tip
-    return Submission(sender, to, value, gas, terms.gas_price, nonce, terms.kind, *caps, signature=signature)
+    return Draft(sender, to, value, gas, terms.gas_price, nonce, terms.kind, terms.max_fee, terms.max_tip), signature
 
 
 def _type(value: object) -> int:
@@ -234,9 +215,6 @@ def _signature(text: object) -> bytes:
     if signature is None:
         raise InvalidField("signature", "expected a string, 0x and 130 hexadecimal digits: r, s and v")
     return signature
-
-
-_NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
 
 def _amount(field: str, value: object) -> int:

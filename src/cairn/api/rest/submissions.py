@@ -1,0 +1,311 @@
+"""POST /tx, POST /txs and POST /faucet: from the body of a request to a transaction that the core has on disk."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Annotated
+
+import msgspec
+import structlog
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.bodies import encoded, problem_of, read_json_body
+from cairn.api.chain_json import hex_text
+from cairn.api.chain_view import ChainView
+from cairn.api.parameters import decode_message, parse_query
+from cairn.api.rest.submission_fields import (
+    SIGNATURE_BYTES,
+    BatchResult,
+    SubmissionBatch,
+    SubmissionJson,
+    read_fields,
+    split_batch,
+)
+from cairn.api.routing import Answer, Operation
+from cairn.api.server.access import RateLimiter
+from cairn.config import Settings
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx, not_dev_chain
+from cairn.domain.answers import Problem, Submitted
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import Internal, InvalidField, InvalidSignature, MalformedJson, NodeError, RateLimited
+from cairn.domain.json_fields import AnyAddressText, about, find_bytes, find_decimal, find_integer, ref
+from cairn.domain.transactions import build_tx, decode_tx, effective_price
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx
+from cairn.time_shares import give_way, in_slices
+
+MAX_FAUCET_BODY_BYTES = 4_096
+
+_decode_plain = msgspec.json.Decoder(SubmissionJson).decode
+log = structlog.get_logger("cairn.api")
+
+
+def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
+    """The transaction in the body, and its signature if it has one. Raises `MalformedJson`, `InvalidField`.
+
+    The common case is decoded in one typed pass: numbers as digits, and the price fields that wallets give for the
+    type. Whatever else it may be is read field by field, where every rule and every refusal is.
+    """
+    try:
+        plain = _decode_plain(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_fields(body, base_fee)
+    value, gas, kind = plain.value, plain.gas, plain.type
+    price, max_fee, max_tip = plain.gasPrice, plain.maxFeePerGas, plain.maxPriorityFeePerGas
+    nonce = None if plain.nonce is UNSET else plain.nonce
+    signature = None if plain.signature is UNSET else find_bytes(plain.signature, SIGNATURE_BYTES)
+    # Each field has two quotes and each string two more. Any other number means that a field is given twice, or that
+    # the signature is malformed.
+    quotes = 12
+    if signature is not None:
+        quotes += 4
+    if nonce is not None:
+        quotes += 2
+    if kind is UNSET:
+        kind = LEGACY if max_fee is UNSET else DYNAMIC_FEE
+    else:
+        quotes += 2
+    # A price that does not fit the type is left unset, and left to the other reading below.
+    if kind == DYNAMIC_FEE:
+        quotes += 2
+        if max_tip is UNSET:
+            max_tip = 0
+        else:
+            quotes += 2
+        if price is UNSET and max_fee.__class__ is int and max_tip.__class__ is int:
+            price = effective_price(max_fee, max_tip, base_fee)
+        else:
+            price, max_fee, max_tip = UNSET, 0, 0
+    else:
+        if price is UNSET:
+            price = base_fee
+        else:
+            quotes += 2
+        if not (LEGACY <= kind <= ACCESS_LIST and max_fee is UNSET and max_tip is UNSET):
+            price = UNSET
+        max_fee = max_tip = 0
+    if (
+        body.count(b'"') != quotes
+        or value.__class__ is not int
+        or price.__class__ is not int
+        or not 0 <= value <= MAX_UINT256
+        or not 0 <= price <= MAX_UINT256
+        or not 0 <= max_fee <= MAX_UINT256
+        or not 0 <= max_tip <= MAX_UINT256
+        or not 0 <= gas <= MAX_UINT64
+        or (nonce is not None and not 0 <= nonce <= MAX_UINT64)
+    ):
+        return read_fields(body, base_fee)
+    sender, to = parse_address(plain.sender, "from"), parse_address(plain.to, "to")
+    return Draft(sender, to, value, gas, price, nonce, kind, max_fee, max_tip), signature
+
+
+class Submitter:
+    """Fills in what is missing, checks the signature, and submits. JSON-RPC uses it, too."""
+
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+
+    def admit_complete(self, body: bytes) -> asyncio.Future[Admission] | None:
+        """The common case, without a task of its own. None if nonce or signature is missing."""
+        info = self.accepting_info()
+        draft, signature = parse_submission(body, info.gas_price)
+        if signature is None or draft.nonce is None:
+            return None
+        return self._gateway.submit(build_tx(draft, signature, info.chain_id))
+
+    async def admit(self, body: bytes) -> Admission:
+        return await (self.admit_complete(body) or await self.begin(body))
+
+    def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
+        """A signed transaction in RLP. Raises `InvalidField` for anything but a transfer."""
+        info = self.accepting_info()
+        return self._gateway.submit(decode_tx(raw, info.chain_id, info.gas_price))
+
+    async def admit_draft(self, draft: Draft) -> Admission:
+        """A transfer that the node signs."""
+        self.accepting_info()
+        return await self._gateway.submit_draft(draft)
+
+    async def begin(self, body: bytes) -> asyncio.Future[Admission]:
+        """Submit one without a nonce or a signature. The future gives the result."""
+        info = self.accepting_info()
+        draft, signature = parse_submission(body, info.gas_price)
+        if signature is None:
+            check_signs_for(draft.sender, info)
+            admitting = asyncio.ensure_future(self._gateway.submit_draft(draft))
+            # Run its first step now: it submits, and so stays ahead of what this client sends next.
+            await asyncio.sleep(0)
+            return admitting
+        nonce = await self._gateway.next_nonce(draft.sender)
+        try:
+            tx = build_tx(replace(draft, nonce=nonce), signature, info.chain_id)
+        except InvalidSignature:
+            sent_before = await self._find_sent_before(draft, signature, nonce - 1, info.chain_id)
+            if sent_before is None:
+                raise
+            tx = sent_before
+        return self._gateway.submit(tx)
+
+    async def _find_sent_before(self, draft: Draft, signature: bytes, nonce: int, chain_id: int) -> Tx | None:
+        """The transaction that was sent before, if this is the same again: the first has moved the next nonce on."""
+        if nonce < 0:
+            return None
+        try:
+            tx = build_tx(replace(draft, nonce=nonce), signature, chain_id)
+        except InvalidSignature:
+            return None
+        known = self._view.find_location(tx.hash) or await self._gateway.find_tx(tx.hash)
+        return tx if isinstance(known, tuple | PendingTx | ConfirmedTx) else None
+
+    def accepting_info(self) -> ChainInfo:
+        """The chain, if the node accepts transactions now. Raises `Unavailable`."""
+        info = self._view.info
+        if info is None or self._view.phase != "ready":
+            raise self._view.why_unavailable()
+        return info
+
+
+def check_signs_for(sender: Address, info: ChainInfo) -> None:
+    """Raises `InvalidField` when the node does not hold the sender's key."""
+    if sender not in info.signs_for:
+        why = "and this node does not hold the sender's key" if info.signs_for else "and this node holds no keys"
+        raise InvalidField("signature", f"is missing, {why}")
+
+
+class Submissions:
+    def __init__(self, submitter: Submitter, limiter: RateLimiter, settings: Settings) -> None:
+        self._submitter = submitter
+        self._limiter = limiter
+        self._settings = settings
+
+    @Operation(
+        "POST /tx",
+        "transactions",
+        Answer("The transaction is valid, accepted and on disk.", Submitted),
+        409,
+        422,
+        body=SubmissionJson,
+    )
+    async def submit_transaction(self, request: Request) -> Response:
+        """Submit a transaction.
+
+        200 means that it is valid, accepted and on disk. Sending the same transaction again is safe: it has the same
+        hash and is paid once.
+        """
+        parse_query(request.scope["query_string"])
+        body = await read_json_body(request, self._settings.max_body_bytes)
+        return encoded(submitted(await self._submitter.admit(body)))
+
+    @Operation(
+        "POST /txs",
+        "transactions",
+        Answer("One result or error for each transaction, in the same order.", BatchResult),
+        body=SubmissionBatch,
+    )
+    async def submit_transactions(self, request: Request) -> Response:
+        """Submit up to 100 transactions at once.
+
+        They are checked in their order, and each is accepted or refused on its own.
+        """
+        parse_query(request.scope["query_string"])
+        body = await read_json_body(request, self._settings.max_batch_body_bytes)
+        self._submitter.accepting_info()
+        # Putting a body of megabytes together was enough for one step.
+        await give_way()
+        found = split_batch(body)
+        # So was looking through it.
+        await give_way()
+        # All of them before the first is submitted: a body that is not JSON has no transactions.
+        items = [item async for item in in_slices(found)]
+        self._count(request.client.host if request.client else "", len(items))
+        return encoded(await self._submit_all(items))
+
+    def _count(self, client: str, transactions: int) -> None:
+        """Count each transaction as a request: the first was counted when it came. Raises `RateLimited`."""
+        further = self._limiter.within_burst(transactions - 1)
+        if self._limiter.limits(client) and not self._limiter.take(client, further):
+            raise RateLimited(f"this batch counts as {transactions} requests; slow down, or send smaller ones")
+
+    async def _submit_all(self, items: list[bytes]) -> list[Submitted | Problem]:
+        """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
+        begun: list[asyncio.Future[Admission] | Problem] = []
+        async for item in in_slices(items):
+            try:
+                begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item))
+            except NodeError as refused:
+                # Not the error itself: with its traceback it would refer to this list, and stay until a collection.
+                begun.append(problem_of(refused))
+        return [item if isinstance(item, Problem) else await _result_of(item) async for item in in_slices(begun)]
+
+
+def submitted(admission: Admission) -> Submitted:
+    return Submitted("confirmed" if admission.confirmed else "pending", hex_text(admission.tx_hash))
+
+
+async def _result_of(admitting: Awaitable[Admission]) -> Submitted | Problem:
+    try:
+        return submitted(await admitting)
+    except NodeError as refused:
+        return problem_of(refused)
+    except Exception as failure:
+        # The other items still need their results.
+        log.error("a submission failed", exc_info=failure)
+        return problem_of(Internal(str(failure)))
+    finally:
+        # It keeps the error, whose traceback keeps this frame: without this all stay until a collection.
+        del admitting
+
+
+class FaucetRequest(msgspec.Struct, frozen=True):
+    """Who gets the coins, and how many."""
+
+    address: AnyAddressText
+    amount: Annotated[int | str | UnsetType, about("Wei to send. If left out, 100 coins.", **ref("FaucetAmount"))] = (
+        UNSET
+    )
+
+
+class Faucet:
+    """Sends coins to any address, on a dev chain."""
+
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+
+    @Operation(
+        "POST /faucet", "dev", Answer("The transfer is accepted and on disk.", Submitted), 404, 422, body=FaucetRequest
+    )
+    async def ask_faucet(self, request: Request) -> Response:
+        """Get coins on a dev chain. Other chains answer 404 NOT_A_DEV_CHAIN."""
+        parse_query(request.scope["query_string"])
+        body = await read_json_body(request, MAX_FAUCET_BODY_BYTES)
+        if not self._view.get_info().signs_for:
+            raise not_dev_chain()
+        return encoded(submitted(await self._gateway.faucet(*parse_faucet_request(body))))
+
+
+def parse_faucet_request(body: bytes) -> tuple[Address, int | None]:
+    """The receiver and the wei, None for the usual amount. Raises `MalformedJson` or `InvalidField`."""
+    try:
+        fields = decode_message(body.decode())
+    except UnicodeDecodeError:
+        raise MalformedJson("the body is not UTF-8") from None
+    for name in fields:
+        if name not in FaucetRequest.__struct_fields__:
+            raise InvalidField(name[:80], "is not a field of this request: expected address or amount")
+    if not isinstance(fields.get("address"), str):
+        raise InvalidField("address", "expected a string, 0x and 40 hexadecimal digits")
+    amount = _parse_amount(fields["amount"]) if "amount" in fields else None
+    return parse_address(fields["address"], "address"), amount
+
+
+def _parse_amount(value: object) -> int:
+    """A number, or for clients whose numbers are doubles a string of decimal digits."""
+    decimal = find_decimal(value)
+    amount = find_integer(value) if decimal is None else decimal
+    if amount is None:
+        raise InvalidField("amount", "expected an integer, or its decimal digits in a string")
+    return amount
