@@ -7,7 +7,7 @@ from typing import cast
 
 from bench.greedy.chain import PAYER, SENDERS, Filled
 from cairn.api.chain_view import ChainView
-from cairn.api.events.commands import COMMANDS
+from cairn.api.events.messages import COMMANDS
 from cairn.api.rpc.methods import make_methods
 from cairn.core.gateway import CoreGateway
 from cairn.domain.genesis import DEV_CHAIN_ID, DEV_KEYS, GWEI

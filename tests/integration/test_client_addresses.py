@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from cairn.api.events import followed_txs
+from cairn.api.events import subscribers
 from cairn.api.rpc import subscriptions
 from cairn.core import filters
 from cairn.core.gateway import FilterKind
@@ -76,7 +76,7 @@ async def test_the_pending_transactions_of_one_client_leave_some_to_others(monke
 
 
 async def test_what_one_client_follows_leaves_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_txs, "MAX_FOLLOWED", PLACES)
+    monkeypatch.setattr(subscribers, "MAX_FOLLOWED", PLACES)
     async with event_server() as server:
         port: int = server.listener.getsockname()[1]
         async with (

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cairn.api.chain_view import ChainView
-from cairn.api.events.follow_status import FollowStatus
 from cairn.api.events.hub import EventHub
+from cairn.api.events.socket import FollowStatus
 from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, Standing
 from cairn.core.link import LinkClient

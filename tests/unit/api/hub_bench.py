@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from cairn.api.events.hub import EventHub
-from cairn.api.events.subscriber import Subscriber
+from cairn.api.events.subscribers import Subscriber
 from cairn.config import Settings
 from cairn.domain.types import TxHash
 from cairn.time_shares import TimeShares

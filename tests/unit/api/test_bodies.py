@@ -51,7 +51,7 @@ def read(sender: Sender, *headers: tuple[str, str]) -> bytes:
     return asyncio.run(read_json_body(request, LIMIT))
 
 
-def test_a_body_up_to_the_limit() -> None:
+def test_a_body_up_to_the_limit_is_read() -> None:
     assert read(Sender([b"0123456789"]), JSON, ("content-length", "10")) == b"0123456789"
     assert read(Sender([b"01234", b"5", b"6789"]), JSON) == b"0123456789"
     assert read(Sender([b""]), JSON) == b""
@@ -62,7 +62,7 @@ def test_a_length_may_have_zeros_before_it_and_a_space_behind_it(length: str) ->
     assert read(Sender([b"0"]), JSON, ("content-length", length)) == b"0"
 
 
-def test_too_large_by_declaration_and_in_chunks() -> None:
+def test_a_body_that_is_too_large_by_declaration_or_in_chunks_is_refused() -> None:
     for sender, headers in (
         (Sender([b"0123456789x"]), [JSON, ("content-length", "11")]),
         (Sender([b"01234", b"56789", b"x", b"y"]), [JSON]),
@@ -72,7 +72,7 @@ def test_too_large_by_declaration_and_in_chunks() -> None:
         assert not sender.left, "what was sent is taken in, or the client would see a reset"
 
 
-def test_a_refused_body_is_not_taken_in_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_body_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "MAX_DISCARDED_BYTES", 100)
     sender = Sender([b"x" * 50] * 10)
     with pytest.raises(BodyTooLarge):
@@ -80,7 +80,7 @@ def test_a_refused_body_is_not_taken_in_for_ever(monkeypatch: pytest.MonkeyPatch
     assert len(sender.left) == 7
 
 
-def test_who_waits_to_be_told_to_go_on_is_answered_at_once() -> None:
+def test_a_client_that_expects_100_continue_is_refused_at_once() -> None:
     sender = Sender([b"x" * 50])
     with pytest.raises(BodyTooLarge):
         read(sender, JSON, ("content-length", "50"), ("expect", "100-continue"))
@@ -91,7 +91,7 @@ def test_who_waits_to_be_told_to_go_on_is_answered_at_once() -> None:
     "content_type",
     ["application/json", "APPLICATION/JSON", "application/json;charset=utf-8", 'application/json; charset="UTF-8"'],
 )
-def test_what_is_json(content_type: str) -> None:
+def test_a_body_declared_as_json_is_read(content_type: str) -> None:
     assert read(Sender([b"{}"]), ("content-type", content_type)) == b"{}"
 
 
@@ -100,12 +100,12 @@ def test_what_is_json(content_type: str) -> None:
     ["", "json", "text/plain", "text/json", "application/x-www-form-urlencoded", "application/xml",
      "application/problem+json", "application/json; charset=latin-1", "application/jsonp"],
 )  # fmt: skip
-def test_what_is_not_json(content_type: str) -> None:
+def test_a_body_declared_as_anything_else_is_refused(content_type: str) -> None:
     with pytest.raises(UnsupportedMediaType):
         read(Sender([b"{}"]), ("content-type", content_type))
 
 
-def test_no_declaration_and_another_encoding() -> None:
+def test_a_body_without_a_type_or_with_an_encoding_is_refused() -> None:
     with pytest.raises(UnsupportedMediaType, match="Content-Type"):
         read(Sender([b"{}"]))
     with pytest.raises(UnsupportedMediaType, match="gzip"):
@@ -155,7 +155,7 @@ def test_only_amounts_change_and_none_is_rounded() -> None:
     assert changed == expected
 
 
-def test_the_query() -> None:
+def test_the_query_chooses_the_form_of_amounts() -> None:
     assert amounts_of({})(b'{"value":1}') == b'{"value":1}'
     assert amounts_of({"amounts": "number"})(b'{"value":1}') == b'{"value":1}'
     assert amounts_of({"amounts": "string"})(b'{"value":1}') == b'{"value":"1"}'
@@ -214,7 +214,7 @@ def test_a_revert_is_over_sooner_than_a_full_disk() -> None:
     assert dict(encode_problem(errors.StoreUnavailable("full"))[1])[b"retry-after"] == b"5"
 
 
-def test_problem_document() -> None:
+def test_an_error_is_written_as_a_problem_document() -> None:
     status, headers, body = encode_problem(InvalidField("value", "must be a whole number"))
     assert status == 400
     assert dict(headers) == {b"content-type": b"application/problem+json"}
@@ -228,19 +228,19 @@ def test_problem_document() -> None:
     }
 
 
-def test_dropped_names_the_reason() -> None:
+def test_the_problem_of_a_dropped_transaction_has_the_reason() -> None:
     problem = problem_of(TxDropped("nonce used"))
     assert (problem.status, problem.code, problem.reason) == (404, "TX_DROPPED", "nonce used")
 
 
-def test_headers_that_belong_to_a_status() -> None:
+def test_a_status_has_the_headers_that_belong_to_it() -> None:
     assert (b"allow", b"GET, HEAD") in encode_problem(MethodNotAllowed("PUT", "GET, HEAD"))[1]
     assert (b"retry-after", b"5") in encode_problem(errors.MempoolFull("full"))[1]
     assert (b"upgrade", b"websocket") in encode_problem(errors.UpgradeRequired("ws only"))[1]
 
 
 @pytest.mark.parametrize("failure", [errors.Corrupt("block 7 at /secret/path"), errors.Internal("a traceback")])
-def test_what_went_wrong_inside_stays_inside(failure: NodeError) -> None:
+def test_a_failure_of_the_node_is_answered_without_details(failure: NodeError) -> None:
     status, _, body = encode_problem(failure)
     assert status == 500
     assert json.loads(body)["code"] == "INTERNAL"

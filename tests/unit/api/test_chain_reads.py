@@ -74,7 +74,9 @@ def test_work_that_nobody_waits_for_is_forgotten(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 4, 100])
-def test_it_is_as_in_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+def test_a_page_of_the_mempool_in_parts_is_as_in_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     monkeypatch.setattr(chain_reads, "ASKED_AT_ONCE", at_once)
 
     async def main() -> None:

@@ -58,7 +58,7 @@ def connect(core: Core, view: ChainView) -> None:
     view.on_phase("ready", "")
 
 
-def test_before_the_core_has_told_anything() -> None:
+def test_before_the_first_notice_nothing_can_be_read() -> None:
     view = ChainView(Path("unused"), chain_id=7)
     assert (view.chain_id, view.height) == (7, -1)
     with pytest.raises(Starting):
@@ -110,7 +110,7 @@ def test_listeners_hear_after_the_view(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_reach(tmp_path: Path) -> None:
+def test_reach_waits_for_a_height_and_gives_up_in_time(tmp_path: Path) -> None:
     async def scenario(core: Core, view: ChainView) -> None:
         connect(core, view)
         await view.reach(0)
@@ -280,7 +280,7 @@ def test_the_core_coming_back_opens_the_store_anew(tmp_path: Path) -> None:
     run(tmp_path, first)
 
 
-def test_watching(tmp_path: Path) -> None:
+def test_a_watched_transaction_wakes_its_waiters(tmp_path: Path) -> None:
     async def scenario(core: Core, view: ChainView) -> None:
         connect(core, view)
         confirmed, dropped, neither = signed(0), signed(1), signed(2)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas
-from cairn.api.events import commands, messages
+from cairn.api.events import messages
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import InvalidHash
 
@@ -35,10 +35,10 @@ Messages = dict[str, list[msgspec.Struct]]
 HASH = "0x" + "5c" * 32
 
 REQUESTS: Messages = {
-    "subscribeBlocks": [commands.SubscribeBlocks(from_height=0, id=1)],
-    "unsubscribeBlocks": [commands.UnsubscribeBlocks()],
-    "followTransaction": [commands.FollowTransaction(tx_hash=HASH, id="a")],
-    "unfollowTransaction": [commands.UnfollowTransaction(tx_hash=HASH)],
+    "subscribeBlocks": [messages.SubscribeBlocks(from_height=0, id=1)],
+    "unsubscribeBlocks": [messages.UnsubscribeBlocks()],
+    "followTransaction": [messages.FollowTransaction(tx_hash=HASH, id="a")],
+    "unfollowTransaction": [messages.UnfollowTransaction(tx_hash=HASH)],
 }
 ANSWERS: Messages = {
     "subscribed": [messages.BlocksSubscribed(from_height=0, id=1), messages.TxSubscribed(tx_hash=HASH)],
@@ -98,7 +98,7 @@ def asyncapi_document() -> Json:
                 "address": "/events",
                 "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in every},
                 "bindings": {
-                    "ws": {"method": "GET", "query": _schema_of(commands.EventsQuery), "bindingVersion": "0.1.0"}
+                    "ws": {"method": "GET", "query": _schema_of(messages.EventsQuery), "bindingVersion": "0.1.0"}
                 },
             }
         },

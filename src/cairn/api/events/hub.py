@@ -15,9 +15,8 @@ from typing import Protocol
 import structlog
 from websockets.frames import CloseCode
 
-from cairn.api.events.followed_txs import FollowedTxs
 from cairn.api.events.messages import encode_frame
-from cairn.api.events.subscriber import Connection, Subscriber
+from cairn.api.events.subscribers import Connection, FollowedTxs, Subscriber
 from cairn.config import Settings
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import BlockNotKept, Fatal, ShuttingDown, Starting, Unavailable

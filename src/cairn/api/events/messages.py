@@ -1,18 +1,21 @@
-"""The messages that the node sends on `/events`, and their WebSocket frames."""
+"""The messages of `/events`: what the node sends, and what a client may send or write in the URL."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from websockets.frames import Frame, Opcode
 
-from cairn.api.bodies import problem_of
+from cairn.api.bodies import FORMS, problem_of
+from cairn.api.parameters import amounts_of, find_number, parse_hash
 from cairn.domain.answers import NewBlock, Outcome
 from cairn.domain.errors import (
     BlockNotKept,
     FollowLimit,
     InvalidField,
     InvalidHash,
+    InvalidQuery,
     MalformedJson,
     NodeError,
     ShuttingDown,
@@ -20,48 +23,22 @@ from cairn.domain.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
-from cairn.domain.json_fields import HashText, about
-from cairn.domain.types import MAX_UINT64
-
-_encoder = msgspec.json.Encoder()
+from cairn.domain.json_fields import ANY_HASH, AnyHashText, HashText, about, find_integer
+from cairn.domain.types import MAX_UINT64, TxHash
 
 RequestId = str | int | float
 GivenId = Annotated[
     RequestId | UnsetType, about("Chosen by the client, and returned in the answer.", type=["string", "number"])
 ]
 
-
-class Subscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="subscribed"):
-    """The subscription has begun. Its events come after this message."""
-
-
-class BlocksSubscribed(Subscribed, frozen=True, kw_only=True):
-    subscription: Literal["newBlock"] = "newBlock"
-    from_height: Annotated[int, about("The first height whose event this socket gets.", minimum=0, maximum=MAX_UINT64)]
-    id: GivenId = UNSET
-
-
-class TxSubscribed(Subscribed, frozen=True, kw_only=True):
-    subscription: Literal["txConfirmed"] = "txConfirmed"
-    tx_hash: HashText
-    id: GivenId = UNSET
-
-
-class Unsubscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="unsubscribed"):
-    """The subscription has ended. No event of it comes after this message."""
-
-
-class BlocksUnsubscribed(Unsubscribed, frozen=True, kw_only=True):
-    subscription: Literal["newBlock"] = "newBlock"
-    id: GivenId = UNSET
-
-
-class TxUnsubscribed(Unsubscribed, frozen=True, kw_only=True):
-    subscription: Literal["txConfirmed"] = "txConfirmed"
-    tx_hash: HashText
-    id: GivenId = UNSET
-
-
+FromHeight = Annotated[
+    int | UnsetType,
+    about(
+        "Replay from this height, which may be in the future. If left out, only new blocks are sent.",
+        minimum=0,
+        maximum=MAX_UINT64,
+    ),
+]
 ERRORS = (
     MalformedJson,
     InvalidField,
@@ -74,6 +51,44 @@ ERRORS = (
     StoreUnavailable,
 )
 """What a message can be answered with."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+# What the node sends.
+
+
+class SubscribedMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="subscribed"):
+    """The subscription has begun. Its events come after this message."""
+
+
+class BlocksSubscribed(SubscribedMessage, frozen=True, kw_only=True):
+    subscription: Literal["newBlock"] = "newBlock"
+    from_height: Annotated[int, about("The first height whose event this socket gets.", minimum=0, maximum=MAX_UINT64)]
+    id: GivenId = UNSET
+
+
+class TxSubscribed(SubscribedMessage, frozen=True, kw_only=True):
+    subscription: Literal["txConfirmed"] = "txConfirmed"
+    tx_hash: HashText
+    id: GivenId = UNSET
+
+
+class UnsubscribedMessage(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="unsubscribed"
+):
+    """The subscription has ended. No event of it comes after this message."""
+
+
+class BlocksUnsubscribed(UnsubscribedMessage, frozen=True, kw_only=True):
+    subscription: Literal["newBlock"] = "newBlock"
+    id: GivenId = UNSET
+
+
+class TxUnsubscribed(UnsubscribedMessage, frozen=True, kw_only=True):
+    subscription: Literal["txConfirmed"] = "txConfirmed"
+    tx_hash: HashText
+    id: GivenId = UNSET
 
 
 class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="error"):
@@ -88,7 +103,7 @@ class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: GivenId = UNSET
 
 
-ServerMessage = NewBlock | Outcome | Subscribed | Unsubscribed | ErrorMessage
+ServerMessage = NewBlock | Outcome | SubscribedMessage | UnsubscribedMessage | ErrorMessage
 
 
 def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET) -> ErrorMessage:
@@ -105,5 +120,165 @@ def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET)
 
 
 def encode_frame(message: ServerMessage) -> bytes:
-    """The whole frame, which any number of sockets can share: unmasked and never compressed."""
-    return Frame(Opcode.TEXT, _encoder.encode(message)).serialize(mask=False)
+    """The whole frame, which any number of sockets can share."""
+    return text_frame(_encode(message))
+
+
+def text_frame(payload: bytes) -> bytes:
+    """Unmasked and not compressed, like every frame that a node sends."""
+    return Frame(Opcode.TEXT, payload).serialize(mask=False)
+
+
+# What a client sends.
+
+
+class SubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="newBlock"):
+    """Subscribe to new blocks. Sent again with another fromHeight, the events continue from there."""
+
+    action: Literal["subscribe"] = "subscribe"
+    from_height: FromHeight = UNSET
+    id: GivenId = UNSET
+
+
+class UnsubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="newBlock"):
+    """End the subscription to new blocks."""
+
+    action: Literal["unsubscribe"] = "unsubscribe"
+    id: GivenId = UNSET
+
+
+class FollowTransaction(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="txConfirmed"
+):
+    """Follow one transaction until it is confirmed or dropped. The node need not know it yet. A socket follows at most
+    1,000 at once, unless configured otherwise; one more is answered with the error FOLLOW_LIMIT.
+    """
+
+    action: Literal["subscribe"] = "subscribe"
+    tx_hash: AnyHashText
+    id: GivenId = UNSET
+
+
+class UnfollowTransaction(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="txConfirmed"
+):
+    """Stop following one transaction."""
+
+    action: Literal["unsubscribe"] = "unsubscribe"
+    tx_hash: AnyHashText
+    id: GivenId = UNSET
+
+
+Subscription = SubscribeBlocks | FollowTransaction
+Command = Subscription | UnsubscribeBlocks | UnfollowTransaction
+
+COMMANDS: dict[tuple[str, str], type[Command]] = {
+    ("subscribe", "newBlock"): SubscribeBlocks,
+    ("unsubscribe", "newBlock"): UnsubscribeBlocks,
+    ("subscribe", "txConfirmed"): FollowTransaction,
+    ("unsubscribe", "txConfirmed"): UnfollowTransaction,
+}
+
+
+class EventsQuery(msgspec.Struct, kw_only=True):
+    """The parameters of the URL, for the AsyncAPI document."""
+
+    newBlock: Annotated[Literal["", "true"] | UnsetType, about("If present, subscribes to new blocks.")] = UNSET
+    fromHeight: FromHeight = UNSET
+    txConfirmed: Annotated[
+        str | UnsetType, about("Follow this transaction. May be given several times.", pattern=ANY_HASH)
+    ] = UNSET
+    amounts: Annotated[
+        str | UnsetType, about("How amounts are written, as on REST. No event has an amount today.", enum=list(FORMS))
+    ] = UNSET
+
+
+def id_of(message: dict[str, Any]) -> RequestId | UnsetType:
+    """The id that the client gave its request. Raises `InvalidField` unless it is a string or a number."""
+    if "id" not in message:
+        return UNSET
+    given = message["id"]
+    # A bool is an int to Python, but not to JSON.
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise InvalidField("id", "must be a string or a number")
+    return given
+
+
+def parse_command(message: dict[str, Any]) -> Command:
+    """The command in the message. Raises `InvalidField` or `InvalidHash`."""
+    action = _one_of(message, "action", "subscribe", "unsubscribe")
+    event = _one_of(message, "event", "newBlock", "txConfirmed")
+    command = COMMANDS[action, event]
+    for name in message:
+        if name != "event" and name not in command.__struct_encode_fields__:
+            raise InvalidField(name[:80], f"is not a field of {action} {event}")
+    if event == "txConfirmed":
+        if "txHash" not in message:
+            raise InvalidField("txHash", "is missing")
+        parse_tx_hash(message["txHash"])
+    if "fromHeight" in message:
+        message = message | {"fromHeight": parse_height(message["fromHeight"])}
+    return msgspec.convert(message, command)
+
+
+def _one_of(message: dict[str, Any], name: str, *choices: str) -> str:
+    if name not in message:
+        raise InvalidField(name, "is missing")
+    if message[name] not in choices:
+        raise InvalidField(name, "must be " + " or ".join(f'"{choice}"' for choice in choices))
+    return str(message[name])
+
+
+def parse_height(given: object) -> int:
+    """A height in JSON; 10.0 is the integer 10, as in JSON Schema. Raises `InvalidField`."""
+    height = find_integer(given)
+    if height is None or not 0 <= height <= MAX_UINT64:
+        raise InvalidField("fromHeight", "must be an integer from 0 to 2^64-1")
+    return height
+
+
+def parse_tx_hash(given: object) -> TxHash:
+    """Raises `InvalidHash`."""
+    if not isinstance(given, str):
+        raise InvalidHash("a transaction hash is a string")
+    return TxHash(parse_hash(given, "transaction"))
+
+
+def parse_subscriptions(query_string: bytes) -> list[Subscription]:
+    """The subscriptions on the URL, in their order. Raises `InvalidQuery` or `InvalidHash`."""
+    wants_blocks = False
+    from_height: int | UnsetType = UNSET
+    followed: list[Subscription] = []
+    try:
+        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise InvalidQuery("the query string cannot be read") from None
+    for name, value in pairs:
+        if name == "newBlock":
+            if value not in ("", "true"):
+                raise InvalidQuery("newBlock takes no value")
+            wants_blocks = True
+        elif name == "fromHeight":
+            if from_height is not UNSET:
+                raise InvalidQuery("fromHeight is given twice")
+            from_height = _query_height(value)
+        elif name == "txConfirmed":
+            parse_tx_hash(value)
+            followed.append(FollowTransaction(tx_hash=value))
+        elif name == "amounts":
+            # No event has an amount, but a client may send the parameter to every path.
+            amounts_of({name: value})
+        else:
+            known = ", ".join(EventsQuery.__struct_fields__)
+            raise InvalidQuery(f"{name[:80]!a} is not a parameter of this path; known: {known}")
+    if from_height is not UNSET and not wants_blocks:
+        raise InvalidQuery("fromHeight needs newBlock")
+    # Blocks first: txConfirmed of a followed transaction then comes after the newBlock of its block.
+    return [SubscribeBlocks(from_height=from_height), *followed] if wants_blocks else followed
+
+
+def _query_height(text: str) -> int:
+    height = find_number(text)
+    if height is None or height > MAX_UINT64:
+        raise InvalidQuery("fromHeight must be an integer from 0 to 2^64-1")
+    return height

@@ -1,6 +1,7 @@
 """WS /events: accepts connections, and handles each message."""
 
-from itertools import count
+import asyncio
+from itertools import count, islice
 
 import structlog
 from msgspec import UNSET, UnsetType
@@ -9,38 +10,35 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.events.commands import (
+from cairn.api.events.hub import EventHub
+from cairn.api.events.messages import (
+    BlocksSubscribed,
+    BlocksUnsubscribed,
     Command,
     FollowTransaction,
+    RequestId,
+    ServerMessage,
     SubscribeBlocks,
     Subscription,
+    TxSubscribed,
+    TxUnsubscribed,
     UnfollowTransaction,
     UnsubscribeBlocks,
+    encode_frame,
+    error_message,
     id_of,
     parse_command,
     parse_subscriptions,
     parse_tx_hash,
 )
-from cairn.api.events.follow_status import FollowStatus
-from cairn.api.events.hub import EventHub
-from cairn.api.events.messages import (
-    BlocksSubscribed,
-    BlocksUnsubscribed,
-    RequestId,
-    ServerMessage,
-    TxSubscribed,
-    TxUnsubscribed,
-    encode_frame,
-    error_message,
-)
-from cairn.api.events.subscriber import Subscriber
+from cairn.api.events.subscribers import Subscriber
 from cairn.api.parameters import decode_message
 from cairn.api.routing import Operation
 from cairn.api.server.access import OriginList, client_of, find_origin
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
-from cairn.core.gateway import CoreGateway
+from cairn.core.gateway import CoreGateway, DroppedTx
 from cairn.domain.errors import (
     Fatal,
     FollowLimit,
@@ -50,10 +48,14 @@ from cairn.domain.errors import (
     UnsupportedMediaType,
     UpgradeRequired,
 )
+from cairn.domain.types import TxHash
 from cairn.time_shares import in_slices
 
 BURST = 64
 """Messages of one client whose answers are written together."""
+AT_ONCE = 64
+"""Unanswered questions at the same time: a thousand of one client must not delay another's submission."""
+RETRY_S = 0.5
 
 log = structlog.get_logger("cairn.events")
 
@@ -65,7 +67,8 @@ class EventsEndpoint:
         self._hub = hub
         self._settings = settings
         self._origins = OriginList(settings)
-        self._inquiry = FollowStatus(gateway, hub)
+        # It registers with the hub.
+        FollowStatus(gateway, hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
@@ -172,3 +175,51 @@ def check_client(scope: Scope, connection: EventsProtocol, origins: OriginList, 
     if origin is not None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         origins.check(origin, host, for_wallets)
+
+
+class FollowStatus:
+    """Asks the core for the status of followed transactions that the store does not show: one may have been dropped.
+
+    One question per transaction, however many sockets follow it; repeated until the core answers.
+    """
+
+    def __init__(self, gateway: CoreGateway, hub: EventHub) -> None:
+        self._gateway = gateway
+        self._hub = hub
+        self._open: dict[TxHash, None] = {}
+        self._task: asyncio.Task[None] | None = None
+        hub.on_unsure(self.ask)
+
+    def ask(self, tx_hash: TxHash) -> None:
+        self._open[tx_hash] = None
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while self._open:
+                await self._ask_some()
+        except Exception as failure:
+            log.error("asking the core about followed transactions failed", exc_info=failure)
+        finally:
+            self._task = None
+
+    async def _ask_some(self) -> None:
+        batch = list(islice(self._open, AT_ONCE))
+        for tx_hash in batch:
+            del self._open[tx_hash]
+        answers = await asyncio.gather(*(self._answer(tx_hash) for tx_hash in batch if self._hub.is_followed(tx_hash)))
+        if not all(answers):
+            await asyncio.sleep(RETRY_S)
+
+    async def _answer(self, tx_hash: TxHash) -> bool:
+        """Returns False when the core cannot say now; the question is then open again."""
+        try:
+            status = await self._gateway.find_tx(tx_hash)
+        except Unavailable:
+            self._open[tx_hash] = None
+            return False
+        # A confirmed one needs nothing: its event comes with its block.
+        if isinstance(status, DroppedTx):
+            self._hub.on_dropped(tx_hash, status.reason)
+        return True

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import msgspec
-from websockets.frames import Frame, Opcode
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.events.subscriber import Connection
+from cairn.api.events.messages import text_frame
+from cairn.api.events.subscribers import Connection
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import head_object, transaction_object
 from cairn.api.rpc.values import (
@@ -51,13 +51,8 @@ _encode = msgspec.json.Encoder().encode
 _NO_HASH = b"0x" + b"0" * 64
 
 
-def text_frame(payload: bytes) -> bytes:
-    """Unmasked and not compressed, like every frame that a node sends."""
-    return Frame(Opcode.TEXT, payload).serialize(mask=False)
-
-
 def text_frame_parts(payload: bytes) -> tuple[bytes, ...]:
-    """The same frame, in parts that need no copy of a long payload."""
+    """The frame of `text_frame`, in parts that need no copy of a long payload."""
     if len(payload) < UNCOPIED_BYTES:
         return (text_frame(payload),)
     # The last fragment of a text (0x81), and a length of 64 bits (127).

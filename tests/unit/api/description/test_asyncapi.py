@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from cairn.api.description.asyncapi import ANSWERS, EVENTS, asyncapi_document
-from cairn.api.events.commands import parse_command
-from cairn.api.events.messages import ServerMessage
+from cairn.api.events.messages import ServerMessage, parse_command
 
 DOCUMENT = asyncapi_document()
 MESSAGES: dict[str, Any] = DOCUMENT["components"]["messages"]
@@ -37,7 +36,7 @@ def test_the_document_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_schemas_and_examples(name: str) -> None:
+def test_each_example_fits_its_schema(name: str) -> None:
     payload = MESSAGES[name]["payload"]
     jsonschema.Draft7Validator.check_schema(payload)
     for example in MESSAGES[name]["examples"]:
@@ -50,7 +49,7 @@ def test_every_message_of_the_node_is_described_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_field_too_many_or_too_few_is_no_such_message(name: str) -> None:
+def test_a_message_with_a_field_too_many_or_too_few_does_not_fit_its_schema(name: str) -> None:
     payloads = jsonschema.Draft7Validator(MESSAGES[name]["payload"])
     may_be_left_out = {"id"} | ({"fromHeight"} if name == "subscribeBlocks" else set())
     for example in MESSAGES[name]["examples"]:
@@ -61,7 +60,7 @@ def test_a_field_too_many_or_too_few_is_no_such_message(name: str) -> None:
             assert payloads.is_valid(rest) == (left_out in may_be_left_out)
 
 
-def test_every_request_that_is_described_is_taken() -> None:
+def test_every_described_request_is_accepted() -> None:
     for reference in DOCUMENT["operations"]["ask"]["messages"]:
         for example in resolve(reference)["examples"]:
             parse_command(example["payload"])

@@ -67,7 +67,7 @@ def test_every_file_is_served_with_its_type(file: str) -> None:
         "api.js%00",
     ],
 )
-def test_nothing_else_is_served(name: str) -> None:
+def test_a_name_that_is_no_file_of_the_explorer_is_not_found(name: str) -> None:
     assert_problem(get(f"/explorer/{name}"), 404, "NOT_FOUND")
 
 
@@ -104,7 +104,7 @@ def test_the_whole_page_is_small() -> None:
     assert sum((STATIC_DIRECTORY / file).stat().st_size for file in FILES) < MAX_PAGE_BYTES
 
 
-def test_it_can_be_switched_off() -> None:
+def test_an_explorer_that_is_switched_off_is_not_found() -> None:
     off = replace(Settings(), explorer=False)
     for path in ("/", "/explorer/main.js", "/explorer/views/block.js"):
         assert_problem(get(path, off), 404, "NOT_FOUND")

@@ -65,7 +65,7 @@ def test_no_module_of_the_page_imports_what_it_does_not_load() -> None:
 @pytest.mark.parametrize(
     "path", ["start.js", "reference/other.js", "static/main.js", "other/main.js", "reference/..%2fstatic%2fdom.js"]
 )
-def test_nothing_else_is_served(path: str) -> None:
+def test_a_path_that_is_no_file_of_the_page_is_not_found(path: str) -> None:
     assert_problem(get(f"/docs/{path}"), 404, "NOT_FOUND")
 
 
@@ -75,7 +75,7 @@ def test_without_an_explorer_the_page_is_whole() -> None:
         assert get(path, settings=off).status_code == 200
 
 
-def test_a_client_that_has_it_gets_no_second_copy() -> None:
+def test_a_client_that_has_the_document_gets_304() -> None:
     for path in ("/docs", "/docs/reference/main.js", "/openapi.json", "/asyncapi.json"):
         first = get(path)
         again = get(path, if_none_match=first.headers["etag"])

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from structlog.testing import capture_logs
 
-from cairn.api.events.follow_status import AT_ONCE, RETRY_S, FollowStatus
 from cairn.api.events.hub import EventHub
+from cairn.api.events.socket import AT_ONCE, RETRY_S, FollowStatus
 from cairn.config import Settings
 from cairn.core.gateway import ConfirmedTx, DroppedTx
 from tests.support.event_server import KnownStandings, MemoryChain, hex_of, tx_hash_of
@@ -37,7 +37,7 @@ def told(bench: Bench) -> list[tuple[str, str]]:
     return [(message["txHash"], message["reason"]) for message in bench.connection.messages]
 
 
-def test_dropped_before() -> None:
+def test_a_transaction_dropped_before_it_was_followed_is_reported() -> None:
     async def scenario(bench: Bench) -> None:
         bench.core.standings[tx_hash_of(1)] = DroppedTx("evicted")
         bench.core.standings[tx_hash_of(2)] = ConfirmedTx(9)
@@ -90,7 +90,7 @@ def test_one_question_for_all_who_follow() -> None:
     run(scenario)
 
 
-def test_asked_while_the_last_answer_comes_in() -> None:
+def test_a_question_during_the_last_answer_is_asked_too() -> None:
     async def scenario(bench: Bench) -> None:
         for number in range(50):
             bench.follow(number)

@@ -33,7 +33,7 @@ def test_live_blocks_are_the_same_bytes_for_all() -> None:
     run(scenario)
 
 
-def test_replay_then_live() -> None:
+def test_a_replay_continues_with_live_blocks() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()
         assert bench.hub.subscribe_blocks(subscriber, 5) == 5
@@ -304,7 +304,7 @@ def test_the_cache_of_blocks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     run(scenario, Bench(MemoryChain(10)))
 
 
-def test_closing_all() -> None:
+def test_closing_all_sockets_refuses_new_ones() -> None:
     async def scenario(bench: Bench) -> None:
         connection, _ = bench.join()
         bench.hub.check_open()
@@ -316,7 +316,7 @@ def test_closing_all() -> None:
     run(scenario)
 
 
-def test_nothing_is_open_before_the_store_is() -> None:
+def test_a_socket_is_refused_before_the_store_is_open() -> None:
     with pytest.raises(Starting):
         EventHub(MemoryChain(0), Settings()).check_open()
 
@@ -333,7 +333,7 @@ ACTIONS = st.one_of(
 
 
 @given(st.lists(ACTIONS, max_size=60), st.integers(0, 8))
-def test_the_story_is_always_whole(actions: list[tuple[str, object]], from_height: int) -> None:
+def test_every_block_and_outcome_is_sent_once_and_in_order(actions: list[tuple[str, object]], from_height: int) -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()
         mined: dict[TxHash, int] = {}

@@ -1,17 +1,32 @@
-"""The messages hold exactly the fields that the interface gives them."""
+"""The messages of /events: what a client may send, and the fields of what the node sends."""
 
 import json
+from typing import Any
+
+import pytest
+from msgspec import UNSET
 
 from cairn.api.events.messages import (
     BlocksSubscribed,
+    Command,
     ErrorMessage,
+    FollowTransaction,
     ServerMessage,
+    SubscribeBlocks,
     TxUnsubscribed,
+    UnfollowTransaction,
+    UnsubscribeBlocks,
     encode_frame,
+    id_of,
+    parse_command,
+    parse_subscriptions,
 )
+from cairn.api.parameters import decode_message
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
+from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
+from cairn.domain.types import MAX_UINT64
 
-HASH = "0x" + "12" * 32
+HASH = "0x" + "aB" * 32
 
 
 def payload(message: ServerMessage) -> bytes:
@@ -50,7 +65,7 @@ def test_answers_leave_out_what_does_not_apply() -> None:
     }
 
 
-def test_an_error_is_a_problem() -> None:
+def test_an_error_has_the_fields_of_a_problem() -> None:
     error = ErrorMessage(type="urn:x", title="t", status=400, detail="d" * 200, code="C", id="é")
     assert json.loads(payload(error)) == {
         "event": "error",
@@ -61,3 +76,137 @@ def test_an_error_is_a_problem() -> None:
         "code": "C",
         "id": "é",
     }
+
+
+def ask(**fields: Any) -> Command:
+    return parse_command(decode_message(json.dumps(fields)))
+
+
+def test_each_of_the_four_requests_is_read() -> None:
+    assert ask(action="subscribe", event="newBlock") == SubscribeBlocks()
+    assert ask(action="subscribe", event="newBlock", fromHeight=3) == SubscribeBlocks(from_height=3)
+    assert ask(action="unsubscribe", event="newBlock") == UnsubscribeBlocks()
+    assert ask(action="subscribe", event="txConfirmed", txHash=HASH) == FollowTransaction(tx_hash=HASH)
+    assert ask(action="unsubscribe", event="txConfirmed", txHash=HASH, id=2**70) == UnfollowTransaction(
+        tx_hash=HASH, id=2**70
+    )
+
+
+@pytest.mark.parametrize("height", [0, MAX_UINT64, 10.0])
+def test_an_integer_up_to_the_largest_height_is_accepted(height: float) -> None:
+    assert ask(action="subscribe", event="newBlock", fromHeight=height) == SubscribeBlocks(from_height=int(height))
+
+
+@pytest.mark.parametrize("height", [-1, MAX_UINT64 + 1, 1.5, 1e300, "3", True, None, [3]])
+def test_a_height_that_is_no_integer_in_range_is_refused(height: object) -> None:
+    with pytest.raises(InvalidField, match="fromHeight"):
+        ask(action="subscribe", event="newBlock", fromHeight=height)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({}, "action"),
+        ({"event": "newBlock"}, "action"),
+        ({"action": "shout", "event": "newBlock"}, "action"),
+        ({"action": ["subscribe"], "event": "newBlock"}, "action"),
+        ({"action": "subscribe"}, "event"),
+        ({"action": "subscribe", "event": "oldBlock"}, "event"),
+        ({"action": "subscribe", "event": "txConfirmed"}, "txHash"),
+        ({"action": "subscribe", "event": "newBlock", "txHash": HASH}, "txHash"),
+        ({"action": "subscribe", "event": "txConfirmed", "txHash": HASH, "fromHeight": 1}, "fromHeight"),
+        ({"action": "unsubscribe", "event": "newBlock", "fromHeight": 1}, "fromHeight"),
+        ({"action": "subscribe", "event": "newBlock", "fromheight": 1}, "fromheight"),
+    ],
+)
+def test_a_missing_unknown_or_malformed_field_is_named(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        parse_command(fields)
+    assert refused.value.field == named
+
+
+@pytest.mark.parametrize("tx_hash", ["", "0x", HASH[2:], HASH + "0", HASH[:-1] + "g", HASH[:-2] + "  ", 5, None])
+def test_a_malformed_hash_is_refused(tx_hash: object) -> None:
+    with pytest.raises(InvalidHash):
+        ask(action="subscribe", event="txConfirmed", txHash=tx_hash)
+
+
+@pytest.mark.parametrize("text", ["", "{", "nope", "NaN", '{"id":1e400}', "[" * 16_000, '{"id":' + "9" * 16_000 + "}"])
+def test_a_message_that_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(MalformedJson):
+        decode_message(text)
+
+
+@pytest.mark.parametrize("text", ["[]", "1", "null", '"subscribe"'])
+def test_a_message_that_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(InvalidField):
+        decode_message(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"action":"subscribe","event":"newBlock","event":"newBlock"}', "event"),
+        ('{"id":1,"\\u0069d":2,"action":"subscribe","event":"newBlock"}', "id"),
+        ('{"x":":","y":{"x":1},"y":2}', "y"),
+    ],
+)
+def test_a_field_that_is_given_twice_is_refused(text: str, named: str) -> None:
+    with pytest.raises(InvalidField, match="is given twice") as refused:
+        decode_message(text)
+    assert refused.value.field == named
+
+
+def test_colons_and_names_inside_values_do_not_count_as_fields() -> None:
+    assert decode_message('{"id":"a:b","x":{"id":1}}') == {"id": "a:b", "x": {"id": 1}}
+
+
+def test_an_id_is_a_string_or_a_number() -> None:
+    assert id_of({}) is UNSET
+    for given in ("", "a", 0, -7, 1.5, 2**70):
+        assert id_of({"id": given}) == given
+    for wrong in (None, True, [1], {"a": 1}):
+        with pytest.raises(InvalidField, match="id"):
+            id_of({"id": wrong})
+
+
+def test_subscriptions_are_read_from_the_url() -> None:
+    assert parse_subscriptions(b"") == []
+    assert parse_subscriptions(b"newBlock") == [SubscribeBlocks()]
+    assert parse_subscriptions(b"newBlock=&fromHeight=7") == [SubscribeBlocks(from_height=7)]
+    assert parse_subscriptions(b"newBlock=true") == [SubscribeBlocks()]
+    assert parse_subscriptions(b"amounts=string&newBlock&fromHeight=7") == [SubscribeBlocks(from_height=7)]
+    assert parse_subscriptions(b"newBlock&amounts=number") == [SubscribeBlocks()]
+    both = f"txConfirmed={HASH}&newBlock&fromHeight=0&txConfirmed=0x{'00' * 32}".encode()
+    assert parse_subscriptions(both) == [
+        SubscribeBlocks(from_height=0),
+        FollowTransaction(tx_hash=HASH),
+        FollowTransaction(tx_hash="0x" + "00" * 32),
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        b"newblock",
+        b"newBlock=false",
+        b"fromHeight=1",
+        b"fromHeight=1&txConfirmed=" + HASH.encode(),
+        b"newBlock&fromHeight=",
+        b"newBlock&fromHeight=-1",
+        b"newBlock&fromHeight=1.0",
+        b"newBlock&fromHeight=18446744073709551616",
+        b"newBlock&fromHeight=1&fromHeight=1",
+        b"newBlock&amounts=hex",
+        b"newBlock&%ff",
+        b"\xff",
+    ],
+)
+def test_a_malformed_query_is_refused(query: bytes) -> None:
+    with pytest.raises(InvalidQuery):
+        parse_subscriptions(query)
+
+
+def test_a_malformed_hash_in_the_url_is_refused() -> None:
+    with pytest.raises(InvalidHash):
+        parse_subscriptions(b"txConfirmed=0x12")

@@ -47,48 +47,48 @@ def ask_ready(view: ChainView, checks: Checks | NodeError = ALL_OK) -> tuple[int
 
 
 @pytest.mark.parametrize("phase", ["starting", "ready", "unavailable", "draining"])
-def test_health_in_every_phase(phase: Phase) -> None:
+def test_health_is_200_in_every_phase(phase: Phase) -> None:
     gateway = ScriptedGateway()
     assert ask(Probes(gateway, view_in(phase)).get_health) == (200, {"status": "alive"})
     assert gateway.checked == 0
 
 
-def test_startup() -> None:
+def test_startup_is_503_only_while_starting() -> None:
     assert ask(Probes(ScriptedGateway(), view_in("starting")).get_startup) == (503, {"status": "starting"})
     for phase in ("ready", "unavailable", "draining"):
         assert ask(Probes(ScriptedGateway(), view_in(phase)).get_startup) == (200, {"status": "started"})
 
 
-def test_startup_of_a_store_that_never_opened() -> None:
+def test_startup_is_503_while_the_store_has_never_opened() -> None:
     view = view_in("unavailable", "no space")
     view.info = None
     assert ask(Probes(ScriptedGateway(), view).get_startup)[0] == 503
 
 
-def test_ready() -> None:
+def test_ready_is_200_when_both_checks_pass() -> None:
     assert ask_ready(view_in("ready")) == (200, {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}})
 
 
 @pytest.mark.parametrize("phase", ["starting", "draining"])
-def test_not_ready_while_starting_or_draining(phase: Phase) -> None:
+def test_ready_is_503_while_starting_or_draining(phase: Phase) -> None:
     status, body = ask_ready(view_in(phase, "why"))
     assert (status, body) == (503, {"status": phase, "checks": {"store": "why", "mempool": "why"}})
 
 
 @pytest.mark.parametrize("checks", [Checks("no space left", "ok"), Checks("ok", "read-only"), Checks("a", "b")])
-def test_the_failing_part_is_named(checks: Checks) -> None:
+def test_ready_names_the_part_that_fails(checks: Checks) -> None:
     status, body = ask_ready(view_in("ready"), checks)
     assert status == 503
     assert body == {"status": "unavailable", "checks": {"store": checks.store, "mempool": checks.mempool}}
 
 
-def test_a_core_that_is_gone() -> None:
+def test_ready_is_503_without_a_core() -> None:
     status, body = ask_ready(view_in("unavailable"), StoreUnavailable("the core process is gone"))
     assert status == 503
     assert body["checks"]["store"] == "the core process is gone"
 
 
-def test_a_worker_that_cannot_read_yet() -> None:
+def test_ready_is_503_while_the_worker_cannot_read() -> None:
     status, body = ask_ready(view_in("ready", height=-1))
     assert status == 503
     assert "this worker" in body["checks"]["store"]

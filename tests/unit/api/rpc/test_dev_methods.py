@@ -109,7 +109,7 @@ def result(core: DevCore, method: str, *params: object) -> object:
         (({},), ("mine", 1, 0, None)),
     ],
 )
-def test_evm_mine(params: tuple[object, ...], asked: tuple[object, ...]) -> None:
+def test_evm_mine_makes_the_blocks_that_are_asked_for(params: tuple[object, ...], asked: tuple[object, ...]) -> None:
     core = DevCore()
     assert result(core, "evm_mine", *params) == "0x0"
     assert core.asked == [asked]
@@ -132,13 +132,13 @@ def test_many_blocks_are_made_some_at_a_time(method: str) -> None:
     ]
 
 
-def test_no_block_is_made_of_none() -> None:
+def test_mining_zero_blocks_makes_none() -> None:
     core = DevCore()
     assert result(core, "hardhat_mine", 0) is True
     assert core.asked == []
 
 
-def test_snapshot_and_revert() -> None:
+def test_a_snapshot_is_made_and_reverted_to() -> None:
     core = DevCore()
     assert result(core, "evm_snapshot") == "0x11"
     assert result(core, "evm_revert", "0x11") is True
@@ -147,13 +147,13 @@ def test_snapshot_and_revert() -> None:
 
 
 @pytest.mark.parametrize("method", ["anvil_setBalance", "hardhat_setBalance", "evm_setAccountBalance"])
-def test_set_balance(method: str) -> None:
+def test_a_balance_is_set(method: str) -> None:
     core = DevCore()
     assert result(core, method, SOMEBODY, "0xde0b6b3a7640000") is True
     assert core.asked == [("set_balance", bytes.fromhex("5a" * 20), 10**18)]
 
 
-def test_switches_have_the_unit_and_the_rule_of_whose_name_is_called() -> None:
+def test_mining_switches_have_the_unit_and_the_rule_of_the_tool_whose_name_they_have() -> None:
     core = DevCore()
     for prefix in ("evm", "anvil"):
         assert result(core, f"{prefix}_setAutomine", False) is True
@@ -180,7 +180,7 @@ def test_a_mining_mode_is_told_and_taken_in_the_same_form() -> None:
     ]
 
 
-def test_time() -> None:
+def test_the_time_is_moved_and_set() -> None:
     core = DevCore()
     assert result(core, "evm_increaseTime", 60) == 1_060
     assert result(core, "evm_increaseTime", "0x3c") == 1_060
@@ -216,14 +216,14 @@ def test_time() -> None:
         ("cairn_setMiningMode", ({"automine": 0, "blockTime": 1},)),
     ],
 )
-def test_what_does_not_fit_is_refused(method: str, params: tuple[object, ...]) -> None:
+def test_malformed_arguments_are_refused(method: str, params: tuple[object, ...]) -> None:
     core = DevCore()
     assert call(core, method, *params)["error"]["code"] == INVALID_PARAMS
     assert core.asked == []
 
 
 @pytest.mark.parametrize("method", DEV_METHODS)
-def test_other_chains_do_not_know_them(method: str) -> None:
+def test_on_other_chains_the_method_does_not_exist(method: str) -> None:
     error = call(DevCore(), method, is_dev=False)["error"]
     assert error["code"] == METHOD_NOT_FOUND
     assert error["message"] == f"the method {method} does not exist/is not available"

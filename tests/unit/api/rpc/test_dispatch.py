@@ -75,7 +75,7 @@ def test_params_may_be_left_out(bench: Bench) -> None:
         assert bench.ask(message)["result"] == []
 
 
-def test_an_unknown_method(bench: Bench) -> None:
+def test_an_unknown_method_is_refused(bench: Bench) -> None:
     message = "the method eth_none does not exist/is not available"
     assert error_of(bench.ask(call("eth_none"))) == (1, -32601, message)
 
@@ -83,7 +83,7 @@ def test_an_unknown_method(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "rubbish", [b"", b"{", b"[", b'{"a":}', b"\xff", b"nul", b'"\xc3"', b"[" * 5_000, b'{"jsonrpc":NaN}']
 )
-def test_what_is_no_json(bench: Bench, rubbish: bytes) -> None:
+def test_a_message_that_is_not_json_is_a_parse_error(bench: Bench, rubbish: bytes) -> None:
     request_id, code, message = error_of(bench.ask(rubbish))
     assert (request_id, code) == (None, -32700)
     assert message.startswith("parse error")
@@ -105,12 +105,12 @@ def test_what_is_no_json(bench: Bench, rubbish: bytes) -> None:
         ({"jsonrpc": "2.0", "id": True, "method": "echo"}, None),
     ],
 )
-def test_what_is_no_call(bench: Bench, message: object, request_id: object) -> None:
+def test_a_message_that_is_no_call_is_an_invalid_request(bench: Bench, message: object, request_id: object) -> None:
     assert error_of(bench.ask(message))[:2] == (request_id, -32600)
     assert not bench.calls
 
 
-def test_params_go_by_position(bench: Bench) -> None:
+def test_params_by_name_are_refused(bench: Bench) -> None:
     assert error_of(bench.ask(call("echo") | {"params": {"a": 1}})) == (1, -32602, "non-array args")
 
 
@@ -134,7 +134,7 @@ def test_a_batch_of_notifications_is_not_answered(bench: Bench) -> None:
     assert bench.ask([{"jsonrpc": "2.0", "method": "echo"}] * 3) is None
 
 
-def test_batches_have_bounds(bench: Bench) -> None:
+def test_an_empty_batch_and_one_above_the_limit_are_refused(bench: Bench) -> None:
     assert error_of(bench.ask([])) == (None, -32600, "empty batch")
     request_id, code, message = error_of(bench.ask([call("echo")] * (MAX_BATCH + 1)))
     assert (request_id, code) == (None, -32600)
@@ -143,7 +143,7 @@ def test_batches_have_bounds(bench: Bench) -> None:
     assert len(bench.ask([call("echo")] * MAX_BATCH)) == MAX_BATCH
 
 
-def test_the_answers_of_a_batch_have_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_a_batch_beyond_its_size_limit_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "MAX_ANSWER_BYTES", 5_000)
     told = {"jsonrpc": "2.0", "method": "long"}
     answers = bench.ask([*(call("long", id=number) for number in range(20)), told])
@@ -156,13 +156,13 @@ def test_the_answers_of_a_batch_have_a_bound(bench: Bench, monkeypatch: pytest.M
     assert error_of(answers[-1]) == (19, -32003, "response too large")
 
 
-def test_one_that_asks_too_often_is_told(bench: Bench) -> None:
+def test_a_call_over_the_rate_limit_is_refused(bench: Bench) -> None:
     bench.left = 2
     answers = bench.ask([call("echo", id=number) for number in range(4)])
     assert [answer.get("error", {}).get("code") for answer in answers] == [None, None, -32005, -32005]
 
 
-def test_refusals_are_passed_on(bench: Bench) -> None:
+def test_a_refusal_has_its_code_and_message(bench: Bench) -> None:
     assert bench.ask(call("refuse"))["error"] == {"code": -32000, "message": "no", "data": {"why": "because"}}
     bench.failure = NonceTooLow("it is used")
     assert bench.ask(call("fail"))["error"] == {
@@ -174,7 +174,7 @@ def test_refusals_are_passed_on(bench: Bench) -> None:
     assert error_of(bench.ask(call("fail")))[1:] == (-32002, "resource unavailable: a moment")
 
 
-def test_our_own_failures_tell_nothing(bench: Bench) -> None:
+def test_a_failure_of_the_node_is_an_internal_error_without_details(bench: Bench) -> None:
     for failure in (RuntimeError("a secret of ours"), Corrupt("a secret of ours")):
         bench.failure = failure
         assert error_of(bench.ask(call("fail"))) == (1, -32603, "internal error: see the node's log")
@@ -189,7 +189,7 @@ async def ask_pair(*params: object) -> object:
     return await handler_of(pair)(params)
 
 
-def test_what_has_a_default_may_be_left_out() -> None:
+def test_a_parameter_with_a_default_may_be_left_out() -> None:
     assert asyncio.run(ask_pair(1)) == (1, "left out")
     assert asyncio.run(ask_pair(1, 2)) == (1, 2)
     assert asyncio.run(ask_pair(1, None)) == (1, None)
@@ -203,6 +203,6 @@ def test_what_has_a_default_may_be_left_out() -> None:
         ((1, 2, 3), "too many arguments, want at most 2"),
     ],
 )
-def test_any_other_number_is_refused(params: tuple[object, ...], message: str) -> None:
+def test_too_many_or_too_few_arguments_are_refused(params: tuple[object, ...], message: str) -> None:
     with pytest.raises(InvalidParams, match=message):
         asyncio.run(ask_pair(*params))

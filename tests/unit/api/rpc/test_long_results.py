@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from cairn import time_shares
+from cairn.api.events.messages import text_frame
 from cairn.api.rpc import txpool_methods
 from cairn.api.rpc.dispatch import (
     COPIED_AT_ONCE,
@@ -19,7 +20,7 @@ from cairn.api.rpc.dispatch import (
     long_object,
     with_long_array,
 )
-from cairn.api.rpc.subscriptions import UNCOPIED_BYTES, text_frame, text_frame_parts
+from cairn.api.rpc.subscriptions import UNCOPIED_BYTES, text_frame_parts
 from cairn.api.rpc.txpool_methods import by_sender
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address
@@ -27,7 +28,7 @@ from tests.support.callers import local_caller
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_an_array_and_an_object_with_one(count: int) -> None:
+def test_a_long_array_is_the_json_of_its_items(count: int) -> None:
     items = [msgspec.json.encode({"n": number}) for number in range(count)]
     expected = [{"n": number} for number in range(count)]
     assert msgspec.json.decode(b"".join(long_array(items).pieces)) == expected
@@ -36,7 +37,7 @@ def test_an_array_and_an_object_with_one(count: int) -> None:
 
 
 @pytest.mark.parametrize("request_id", ["null}", 7, 0.5])
-def test_the_answer_to_a_call_holds_it(request_id: object) -> None:
+def test_the_answer_to_a_call_holds_the_long_result(request_id: object) -> None:
     async def long(params: object) -> LongResult:
         return long_array([b"1", b"2"])
 
@@ -57,7 +58,7 @@ def test_a_frame_in_parts_is_the_same_frame(size: int) -> None:
     assert size < UNCOPIED_BYTES or parts[-1] is payload
 
 
-def test_an_object_of_long_values() -> None:
+def test_a_long_object_is_the_json_of_its_fields() -> None:
     for count in (0, 1, 3):
         fields = [(f"n{number}", long_array([b"%d" % number])) for number in range(count)]
         shown = asyncio.run(joined(long_object(fields).pieces))

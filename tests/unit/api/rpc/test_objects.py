@@ -43,7 +43,7 @@ def test_a_wallet_recovers_the_sender_from_what_is_shown() -> None:
     assert Wallet.recover_transaction(encode_tx(tx, CHAIN_ID)).lower() == shown["from"]
 
 
-def test_a_pending_transaction_is_nowhere() -> None:
+def test_a_pending_transaction_has_null_for_its_block() -> None:
     shown = transaction_object(signed(0), CHAIN_ID, None)
     assert {name for name, value in shown.items() if value is None} == {
         "blockHash", "blockNumber", "blockTimestamp", "transactionIndex",
@@ -75,7 +75,7 @@ def test_a_head_is_told_with_null_for_what_later_headers_have() -> None:
     assert None not in block_object(HASH, HEADER, []).values()
 
 
-def test_what_only_mining_decides_is_null() -> None:
+def test_a_pending_block_has_null_for_what_only_mining_decides() -> None:
     block = pending_block_object(HASH, HEADER, EMPTY_ROOT, [], now=1_700_000_005)
     assert block["timestamp"] == hex(1_700_000_005)
     # As a block that is made while the clock is behind.

@@ -135,7 +135,7 @@ def test_after_a_revert_the_heads_go_on_at_the_block_after_it() -> None:
     run(scenario)
 
 
-def test_nothing_comes_before_the_id_is_told() -> None:
+def test_no_event_is_sent_before_the_id_of_its_subscription() -> None:
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
         await subscriptions.subscribe("newHeads")
@@ -152,7 +152,7 @@ def test_nothing_comes_before_the_id_is_told() -> None:
     run(scenario)
 
 
-def test_pending_transactions_by_hash_or_whole() -> None:
+def test_pending_transactions_are_sent_by_hash_or_whole() -> None:
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
         hashes = await subscribed(subscriptions, "newPendingTransactions")
@@ -248,7 +248,7 @@ def test_the_core_is_asked_only_while_somebody_listens() -> None:
     run(scenario)
 
 
-def test_an_end_is_an_end() -> None:
+def test_nothing_is_sent_after_unsubscribing() -> None:
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
         names = [
@@ -267,7 +267,7 @@ def test_an_end_is_an_end() -> None:
     run(scenario)
 
 
-def test_other_names_and_too_many_are_refused() -> None:
+def test_an_unknown_subscription_and_one_too_many_are_refused() -> None:
     async def scenario(bench: Bench) -> None:
         _, subscriptions = bench.join()
         with pytest.raises(RpcError, match='no "newBlocks" subscription in eth namespace'):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cairn.api.events import followed_txs
+from cairn.api.events import subscribers
 from cairn.config import Settings
 from cairn.domain.errors import FollowLimit
 from cairn.domain.types import TxHash
@@ -64,7 +64,7 @@ def test_only_followers_are_told() -> None:
     run(scenario)
 
 
-def test_confirmed_before_is_told_at_once_after_the_answer() -> None:
+def test_a_transaction_confirmed_before_is_told_right_after_the_answer() -> None:
     async def scenario(bench: Bench) -> None:
         bench.commit(tx_hash_of(1))
         connection, subscriber = bench.join()
@@ -77,7 +77,7 @@ def test_confirmed_before_is_told_at_once_after_the_answer() -> None:
     run(scenario)
 
 
-def test_in_a_replay_it_waits_for_its_block() -> None:
+def test_in_a_replay_a_confirmation_waits_for_its_block() -> None:
     async def scenario(bench: Bench) -> None:
         bench.commit(tx_hash_of(1))
         bench.commit()
@@ -90,7 +90,7 @@ def test_in_a_replay_it_waits_for_its_block() -> None:
     run(scenario)
 
 
-def test_dropped_is_told_at_once_and_ends_the_following() -> None:
+def test_a_drop_is_told_at_once_and_ends_the_following() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()
         bench.hub.follow(subscriber, tx_hash_of(1))
@@ -105,7 +105,7 @@ def test_dropped_is_told_at_once_and_ends_the_following() -> None:
     run(scenario)
 
 
-def test_unfollowed_is_not_told_even_when_it_was_due() -> None:
+def test_an_unfollowed_transaction_is_not_told_even_when_it_was_due() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()
         bench.hub.follow(subscriber, tx_hash_of(1))
@@ -125,7 +125,7 @@ def test_unfollowed_is_not_told_even_when_it_was_due() -> None:
     run(scenario)
 
 
-def test_followed_again_while_due_is_told_once() -> None:
+def test_a_transaction_followed_again_while_due_is_told_once() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()
         bench.hub.follow(subscriber, tx_hash_of(1))
@@ -161,7 +161,7 @@ def test_the_limit_counts_what_is_not_told_yet() -> None:
 
 
 def test_all_sockets_of_a_client_together_leave_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_txs, "MAX_FOLLOWED", 8)
+    monkeypatch.setattr(subscribers, "MAX_FOLLOWED", 8)
 
     async def scenario(bench: Bench) -> None:
         sockets = [bench.join("greedy") for _ in range(3)]
