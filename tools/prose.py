@@ -30,7 +30,8 @@ TWICE = re.compile(r"\b([a-z]+)\s+\1\b", re.IGNORECASE)
 
 DATE, DECISION = r"\d{4}-\d\d-\d\d", r"\[\d{3}\]\(\d{3}-[^)]*\)"
 STATUS = re.compile(
-    rf"Status: accepted {DATE}(, withdrawn {DATE}|, superseded {DATE} by {DECISION}|, supersedes {DECISION})?"
+    rf"Status: (rejected {DATE}"
+    rf"|accepted {DATE}(, withdrawn {DATE}|, superseded {DATE} by {DECISION}|, supersedes {DECISION})?)"
 )
 SECTIONS = ["Context", "Decision", "Consequences"]
 

@@ -65,6 +65,7 @@ SECTIONS = "\n\n## Context\n\n## Decision\n\n## Alternatives\n\n## Consequences\
     ("page", "found"),
     [
         ("# 1\n\nStatus: accepted 2026-11-15" + SECTIONS, []),
+        ("# 1\n\nStatus: rejected 2026-11-15" + SECTIONS, []),
         ("# 1\n\nStatus: accepted 2026-11-15, superseded 2026-11-17 by [002](002-b.md)" + SECTIONS, []),
         ("# 1\n\nStatus: superseded" + SECTIONS, ["a status and its date, please"]),
         ("# 1\n\nStatus: accepted 2026-11-15\n\n## Context\n", ["sections are Context, Decision, Consequences"]),
