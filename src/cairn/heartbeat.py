@@ -76,7 +76,7 @@ class Slot:
         self._words[_BEATS] += 1
 
 
-class Page:
+class SharedPage:
     """One slot for each process, and what the supervisor tells them all."""
 
     def __init__(self, processes: int) -> None:
@@ -97,7 +97,7 @@ class Page:
 class Heart:
     """A process's own end of the page. It belongs to the thread that made it: only that one shows the event loop."""
 
-    def __init__(self, page: Page, slot: Slot) -> None:
+    def __init__(self, page: SharedPage, slot: Slot) -> None:
         self.slot = slot
         self.thread = threading.get_ident()
         self._page = page
@@ -135,7 +135,7 @@ _own: Heart | None = None
 """A process has one. There is none where nobody watches, as in tests."""
 
 
-def begin(page: Page, slot: Slot) -> None:
+def begin(page: SharedPage, slot: Slot) -> None:
     """Let this process, a fork, show its life in `slot`."""
     global _own
     _own = Heart(page, slot)

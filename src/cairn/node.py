@@ -22,6 +22,7 @@ from cairn.api.worker import run_worker
 from cairn.cometbft import CometBFT
 from cairn.cometbft_log import CometBftLog
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
+from cairn.core.gateway import UNOBSERVED, Observing
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
@@ -29,7 +30,6 @@ from cairn.domain.types import Address
 from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
-from cairn.observer import UNWATCHED, Watch
 from cairn.store.directory import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
@@ -60,7 +60,7 @@ log = structlog.get_logger("cairn.node")
 
 Reread = Callable[[], Settings]
 CoreEntry = Callable[
-    [Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Watch, Reread], int
+    [Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Observing, Reread], int
 ]
 WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread], None]
 
@@ -76,7 +76,7 @@ class Node:
     """The keys that the core signs with: those of a dev chain, none on any other."""
     cometbft: CometBFT | None = None
     """What makes the blocks, unless this node does so alone or the operator runs it."""
-    watch: Watch = UNWATCHED
+    observing: Observing = UNOBSERVED
     """Who is told of blocks and transactions."""
     begun_file: Path | None = None
     """The file outside of the data directory that says that the chain was begun; it is made if there is none."""
@@ -134,7 +134,7 @@ class Node:
             lifeline,
             abci_socket_of(self.settings, runtime_dir),
             seen,
-            self.watch,
+            self.observing,
             partial(reread, live),
         )
 

@@ -23,10 +23,10 @@ import structlog
 
 from cairn import early_stop
 from cairn.config import EXIT_FATAL
-from cairn.heartbeat import Page, Slot, Work, begin
+from cairn.heartbeat import SharedPage, Slot, Work, begin
 from cairn.running_clock import RunningClock
 from cairn.temporary import STOP_SIGNALS
-from cairn.watchdog import LOOK_S, STOPPED, Finding, Watch, look_at
+from cairn.watchdog import LOOK_S, STOPPED, Finding, ProcessWatch, look_at
 
 EXIT_OK = 0
 EXIT_FORCED = 130
@@ -69,7 +69,7 @@ class Child:
     pid: int | None = None
     started_at: float = 0.0
     early_deaths: int = 0
-    watch: Watch | None = None
+    watch: ProcessWatch | None = None
     """None once it was found to hang."""
     patience: int = 1
 
@@ -132,7 +132,7 @@ class Supervisor:
         With `parent_pipe`, the node also stops when the program that holds the other end of it is gone.
         """
         self._engines = [] if engine is None else [engine]
-        self._page = Page(1 + len(workers))
+        self._page = SharedPage(1 + len(workers))
         core_slot, *slots = self._page.slots
         self._core = Child("cairn-core", core, core_slot)
         self._workers = [
@@ -197,7 +197,7 @@ class Supervisor:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         child.started_at = self._timers.now()
-        child.watch = Watch(child.started_at, look_at(child.pid, child.slot), child.patience)
+        child.watch = ProcessWatch(child.started_at, look_at(child.pid, child.slot), child.patience)
 
     def _watch(self) -> None:
         """Look whether every process still runs, again and again."""
@@ -209,7 +209,7 @@ class Supervisor:
                 if finding is not None:
                     self._found(child, child.watch, finding)
 
-    def _found(self, child: Child, watch: Watch, finding: Finding) -> None:
+    def _found(self, child: Child, watch: ProcessWatch, finding: Finding) -> None:
         facts = {"process": child.name, "how": finding.described, "for_s": round(finding.silent_s, 1)}
         if not finding.is_hung:
             log.warning("a process takes long", **facts)

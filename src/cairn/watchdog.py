@@ -65,7 +65,7 @@ class Finding:
         return state if self.work is Work.RUNNING else f"{state} while {self.work.described}"
 
 
-class Watch:
+class ProcessWatch:
     """One process, from its start to its end."""
 
     def __init__(self, now: float, first: Look, patience: int = 1) -> None:

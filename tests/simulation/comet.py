@@ -263,7 +263,7 @@ class Comet:
 
     async def _init_chain(self) -> None:
         genesis = self.node.genesis
-        validators = tuple(m.ValidatorUpdate(v.public_key, v.power) for v in genesis.validators)
+        validators = tuple(m.ValidatorPower(v.public_key, v.power) for v in genesis.validators)
         digest = f'"0x{genesis_digest(genesis).hex()}"'.encode()
         request = m.InitChainRequest(validators, digest, 1)
         app_hash: bytes = await self.call("init_chain", request)

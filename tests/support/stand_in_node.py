@@ -14,18 +14,18 @@ from pathlib import Path
 from cairn import supervisor
 from cairn.api.server import certificates
 from cairn.config import Settings, load_settings
+from cairn.core.gateway import Observing
 from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node, Reread
-from cairn.observer import Watch
 from cairn.store.directory import SeenChain
 from tests.support.pace import PATIENCE_S
 
 
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
-    lifeline: int, abci_socket: Path | None, seen: SeenChain, watch: Watch, reread: Reread,
+    lifeline: int, abci_socket: Path | None, seen: SeenChain, observing: Observing, reread: Reread,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))

@@ -8,13 +8,13 @@ from contextlib import suppress
 import pytest
 
 from cairn import heartbeat
-from cairn.heartbeat import BEAT_S, Page, Work, begin, doing, keep_beating
+from cairn.heartbeat import BEAT_S, SharedPage, Work, begin, doing, keep_beating
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
+def page() -> Iterator[SharedPage]:
     """This process has the second slot."""
-    page = Page(3)
+    page = SharedPage(3)
     begin(page, page.slots[1])
     yield page
     heartbeat._own = None
@@ -30,7 +30,7 @@ class Loop:
         self.later.append((delay_s, call))
 
 
-def test_a_process_that_beats_does_so_again_after_each_interval(page: Page) -> None:
+def test_a_process_that_beats_does_so_again_after_each_interval(page: SharedPage) -> None:
     loop = Loop()
     assert (page.slots[1].beats, page.slots[1].work) == (0, Work.STARTING)
     keep_beating(loop.call_later)
@@ -42,7 +42,7 @@ def test_a_process_that_beats_does_so_again_after_each_interval(page: Page) -> N
     assert len(loop.later) == 2
 
 
-def test_a_reload_is_told_once_at_the_next_beat_and_one_from_before_the_start_is_not(page: Page) -> None:
+def test_a_reload_is_told_once_at_the_next_beat_and_one_from_before_the_start_is_not(page: SharedPage) -> None:
     page.ask_to_reload()
     begin(page, page.slots[1])
     loop, told = Loop(), list[str]()
@@ -56,7 +56,7 @@ def test_a_reload_is_told_once_at_the_next_beat_and_one_from_before_the_start_is
     assert told == ["reload"]
 
 
-def test_a_forked_process_shows_its_beats_to_its_parent(page: Page) -> None:
+def test_a_forked_process_shows_its_beats_to_its_parent(page: SharedPage) -> None:
     child = os.fork()
     if child == 0:
         begin(page, page.slots[2])
@@ -66,7 +66,7 @@ def test_a_forked_process_shows_its_beats_to_its_parent(page: Page) -> None:
     assert [slot.beats for slot in page.slots] == [0, 0, 1]
 
 
-def test_what_a_process_does_is_shown_while_it_does_it_and_then_what_it_did_before(page: Page) -> None:
+def test_what_a_process_does_is_shown_while_it_does_it_and_then_what_it_did_before(page: SharedPage) -> None:
     seen = []
     with doing(Work.OPENING):
         with suppress(FileNotFoundError), doing(Work.DISK):
@@ -80,7 +80,7 @@ def test_what_a_process_does_is_shown_while_it_does_it_and_then_what_it_did_befo
     ("own", "shown"), [(Work.RUNNING, Work.DISK), (Work.OPENING, Work.OPENING), (Work.STARTING, Work.STARTING)]
 )
 def test_a_thread_that_uses_the_disk_is_shown_while_the_event_loop_only_runs(
-    page: Page, own: Work, shown: Work
+    page: SharedPage, own: Work, shown: Work
 ) -> None:
     slot, seen = page.slots[1], list[Work]()
     slot.work = own
@@ -99,7 +99,7 @@ def test_a_thread_that_uses_the_disk_is_shown_while_the_event_loop_only_runs(
     assert slot.shown == own
 
 
-def test_a_new_process_shows_nothing_of_the_threads_of_the_one_before(page: Page) -> None:
+def test_a_new_process_shows_nothing_of_the_threads_of_the_one_before(page: SharedPage) -> None:
     page.slots[1].note_beside(1)
     begin(page, page.slots[1])
     page.slots[1].work = Work.RUNNING

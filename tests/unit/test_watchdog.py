@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.heartbeat import Page, Work
+from cairn.heartbeat import SharedPage, Work
 from cairn.watchdog import (
     HANG_LIMIT_S,
     LARGEST_PATIENCE,
@@ -19,7 +19,7 @@ from cairn.watchdog import (
     UNKNOWN,
     Finding,
     Look,
-    Watch,
+    ProcessWatch,
     look_at,
 )
 from tests.support.node_process import wait_until
@@ -34,7 +34,7 @@ class Watched:
     def __init__(self, look: Look = AT_REST, patience: int = 1) -> None:
         self.now = 1_000.0
         self.look = look
-        self.watch = Watch(self.now, look, patience)
+        self.watch = ProcessWatch(self.now, look, patience)
         self.told: list[Finding] = []
 
     def lives(self, seconds: float, look_s: float = LOOK_S) -> None:
@@ -177,7 +177,7 @@ def test_a_program_that_does_not_beat_hangs_only_while_it_is_stopped() -> None:
 
 
 def test_a_real_process_is_seen_to_run_to_sleep_and_to_be_stopped() -> None:
-    slot = Page(1).slots[0]
+    slot = SharedPage(1).slots[0]
     slot.beat()
     code = "import time\nwhile time.process_time() < 0.5: pass\nprint('asleep', flush=True)\ntime.sleep(1e6)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from cairn.core.arrivals import Arrivals
-from cairn.core.gateway import Admission, MempoolListener, SubmissionCalls
+from cairn.core.gateway import Admission, ChainObserver, MempoolListener, SubmissionCalls
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
     InvalidField,
@@ -21,9 +20,8 @@ from cairn.domain.errors import (
 from cairn.domain.transactions import encode_record, sign_draft
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
-from cairn.engine.port import Engine
+from cairn.engine.application import Engine
 from cairn.mempool.pool import Admitted, Mempool
-from cairn.observer import ChainObserver
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
 
@@ -37,6 +35,63 @@ UPTIME_INTERVAL_S = 60
 BUSY_BATCH = 8
 """After a sync of this many submissions, the next sync waits a moment, because more are on their way."""
 GATHER_S = 0.002
+
+
+ARRIVALS_INTERVAL_S = 0.1
+"""How often transactions that came from peers are announced."""
+
+ArrivalListener = Callable[[Sequence[Tx]], None]
+
+
+class Arrivals:
+    """Announces new pending transactions to listeners. Without a listener it costs nothing.
+
+    It remembers how many arrivals were announced; the next announcement has those after them.
+    """
+
+    def __init__(self, pool: Mempool, loop: asyncio.AbstractEventLoop) -> None:
+        self._pool = pool
+        self._loop = loop
+        self._next_seq = 0
+        self.listeners: list[ArrivalListener] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def listen(self, listener: ArrivalListener) -> None:
+        """Begin to announce to `listener`, if it does not listen yet."""
+        if listener in self.listeners:
+            return
+        self.tell()
+        self.listeners.append(listener)
+        if self._timer is None:
+            self._next_seq = self._pool.next_seq
+            self._tick()
+
+    def forget(self, listener: ArrivalListener) -> None:
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+            if not self.listeners:
+                self.close()
+
+    def tell(self) -> None:
+        """Announce everything that has arrived since the last time."""
+        if not self.listeners:
+            return
+        entries = self._pool.order.entries_since(self._next_seq)
+        self._next_seq = self._pool.next_seq
+        if entries:
+            txs = [entry.tx for entry in reversed(entries)]
+            for listener in self.listeners:
+                listener(txs)
+
+    def close(self) -> None:
+        self.listeners.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self.tell()
+        self._timer = self._loop.call_later(ARRIVALS_INTERVAL_S, self._tick)
 
 
 class Admissions(SubmissionCalls):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cairn.core.arrivals import Arrivals
+from cairn.core.admission import Arrivals
 from cairn.core.gateway import FilterCalls, FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 

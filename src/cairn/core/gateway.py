@@ -10,6 +10,7 @@ answers in process, `LinkClient` over the unix socket.
 from abc import ABC, abstractmethod
 from asyncio import Future
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol
 
 import msgspec
@@ -19,7 +20,7 @@ from cairn.domain.answers import Checks
 from cairn.domain.errors import NotADevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
-from cairn.domain.types import Address, Draft, DropReason, Phase, Tx, TxHash
+from cairn.domain.types import Address, Draft, DropReason, Phase, SealedBlock, Tx, TxHash
 
 MOST_BLOCKS_AT_ONCE = 100
 """Most blocks that one call makes. Each is synced, and a worker gives up after ten seconds without an answer."""
@@ -294,3 +295,21 @@ class CoreListener(MempoolListener, Protocol):
 
     def on_commit(self, height: int) -> None:
         """The block at `height`, and all before it, are on disk."""
+
+
+class ChainObserver(Protocol):
+    """Told in the core's process what happens on the chain. Each call must return at once: the core waits for it."""
+
+    def saw_block(self, block: SealedBlock) -> None:
+        """The block is on disk."""
+
+    def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+        """The transaction has left the mempool, and no block holds it."""
+
+    def saw_revert(self, height: int) -> None:
+        """A dev chain is back at this block."""
+
+
+Observing = AbstractContextManager[ChainObserver | None]
+"""Entered in the core's process, once that runs."""
+UNOBSERVED: Observing = nullcontext()

@@ -16,7 +16,7 @@ import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import ChainInfo, Standing, Status
+from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Standing, Status
 from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.answers import Checks
@@ -36,7 +36,6 @@ from cairn.domain.types import Address, Phase, TxHash
 from cairn.engine.embedded import Pace
 from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal
-from cairn.observer import UNWATCHED, ChainObserver, Watch
 from cairn.store.directory import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
@@ -54,18 +53,18 @@ def run_core(
     lifeline: int,
     abci_socket: Path | None,
     seen: SeenChain,
-    watch: Watch = UNWATCHED,
+    observing: Observing = UNOBSERVED,
     reread: Callable[[], Settings] | None = None,
 ) -> int:
     """Run until the stop. Returns the exit code; the reason is printed on standard error.
 
     `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
-    cores of this node have had on disk. `watch` is entered here, for as long as the core lives. `reread` is called when
-    the settings may have changed; of those that can change, only the log level concerns the core.
+    cores of this node have had on disk. `observing` is entered here, for as long as the core lives. `reread` is called
+    when the settings may have changed; of those that can change, only the log level concerns the core.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with watch as observer:
+        with observing as observer:
             core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, observer)
             uvloop.run(core.run(core_socket, lifeline, reread))
     except Fatal as failure:

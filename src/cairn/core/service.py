@@ -15,14 +15,14 @@ import msgspec
 import structlog
 
 from cairn.config import Settings
-from cairn.core.admission import Admissions, Drops, note_left
-from cairn.core.arrivals import Arrivals
+from cairn.core.admission import Admissions, Arrivals, Drops, note_left
 from cairn.core.calls import Calls, Method, methods_of
 from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
+    ChainObserver,
     ConfirmedTx,
     CoreGateway,
     DroppedTx,
@@ -41,17 +41,13 @@ from cairn.domain.governance import Update, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
 from cairn.domain.updates import apply_update
-from cairn.engine.application import Application, Feed
-from cairn.engine.clock_watch import ClockWatch
-from cairn.engine.embedded import EmbeddedEngine, Pace
+from cairn.engine.application import OK, Application, Engine, Feed
+from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace, Pruning
 from cairn.engine.network.engine import NetworkEngine
 from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
-from cairn.engine.port import OK, Engine
-from cairn.engine.upkeep import Pruning
 from cairn.heartbeat import Work, doing
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import UnheldTx
-from cairn.observer import ChainObserver
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory, DevState
 from cairn.store.directory import SeenHead, journal_path

@@ -1,9 +1,11 @@
-"""The application: makes a list of transactions into a block on disk. Both engines use it."""
+"""The application, which makes transactions into a block on disk, and the interface of the engines, which use it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
+from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import Address, BlockHeader, Rules, Tx
+from cairn.domain.types import Address, BlockHeader, Rules, Tx, TxHash
 from cairn.store.chain import ChainStore
 
 # The feed announces that a block is on disk. Subscribers read the block itself from the store, now or later.
@@ -97,3 +99,39 @@ class Application:
         # Last, so that no block is announced that is not on disk.
         self._feed.announce(outcome.block.header.height)
         return outcome
+
+
+OK = "ok"
+
+
+class Engine(Protocol):
+    """Puts transactions into blocks."""
+
+    @property
+    def name(self) -> str:
+        """The name in `GET /chain`."""
+
+    @property
+    def peers(self) -> int:
+        """How many nodes of the network this one is connected to."""
+
+    async def run(self) -> None:
+        """Work until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
+
+    def wake(self) -> None:
+        """The pool may have something new."""
+
+    def stop(self) -> None:
+        """Let `run` return. A block is never left half made."""
+
+    def condition(self) -> str:
+        """`ok`, or why no blocks can be expected now."""
+
+    def adopt(self, tx_hash: TxHash) -> bool:
+        """Answer for a transaction in the pool from now on. True if only other nodes did so far."""
+
+    def vouch_for(self, update: Update) -> None:
+        """Make sure that this node's validator update is checked, even while peers flood the node.
+
+        Raises `InvalidField` for one that no node can read.
+        """

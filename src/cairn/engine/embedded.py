@@ -2,19 +2,22 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import structlog
 
 from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address, DropReason, Tx, TxHash
-from cairn.engine.application import Application
-from cairn.engine.clock_watch import ClockWatch
-from cairn.engine.port import OK
-from cairn.engine.upkeep import Pruning
+from cairn.domain.types import LATEST_TIME, Address, BlockHeader, DropReason, Tx, TxHash
+from cairn.engine.application import OK, Application
+from cairn.engine.upkeep import Upkeep
 from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+
+log = structlog.get_logger("cairn.engine")
 
 
 class Pace:
@@ -77,12 +80,92 @@ class Ticks:
         self._used = self._next
 
 
+FAR_AHEAD_S = 10 * 366 * 86_400
+"""No chain that is in use waits ten years for a transaction; clocks that lost their battery do err by decades."""
+EARLIEST_RIGHT = 1_735_689_600
+"""The year 2025. A block from before it was made by a machine that did not know the time, as many do not after a start.
+Once such a clock is set, it is the latest block that is decades behind."""
+BEHIND_S = 60
+"""How far behind the chain a clock is before that is worth a warning."""
+WARN_EVERY_S = 60.0
+
+
+class ClockWatch:
+    """Looks at the machine's clock before a block is made: a chain's time never goes back.
+
+    A clock that is behind the chain, because it was ahead once, does no harm: blocks get the time of the one before,
+    and the operator is told. One that is years ahead of the latest block would put the chain's time there for good, so
+    no block is made until it is right.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._warned_at: float | None = None
+
+    def check(self, latest: BlockHeader, now: float) -> None:
+        """`now` is Unix time. Raises `EngineUnavailable` when a block of that time would spoil the chain's."""
+        # The time of genesis may be any, so nothing follows from its distance.
+        is_known = latest.height > 0 and latest.timestamp >= EARLIEST_RIGHT
+        if is_known and now > latest.timestamp + FAR_AHEAD_S:
+            raise EngineUnavailable(
+                f"the clock says {_utc(now)}, and block {latest.height} is of {_utc(latest.timestamp)}: "
+                f"no block is made until the clock is right, because the chain's time can never go back"
+            )
+        if latest.timestamp > now + BEHIND_S and self._is_time_to_warn():
+            log.warning(
+                "the chain's time is ahead of the clock: until the clock is there, blocks get the latest block's time",
+                height=latest.height,
+                chain_time=_utc(latest.timestamp),
+                clock=_utc(now),
+            )
+
+    def _is_time_to_warn(self) -> bool:
+        now = self._monotonic()
+        if self._warned_at is not None and now < self._warned_at + WARN_EVERY_S:
+            return False
+        self._warned_at = now
+        return True
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(min(seconds, LATEST_TIME), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+class Pruning(Upkeep):
+    """Removes all but the latest `retain_blocks` blocks of a chain that one node makes."""
+
+    name = "pruning"
+
+    def __init__(self, chain: ChainStore, retain_blocks: int) -> None:
+        super().__init__(chain)
+        self._retain_blocks = retain_blocks
+        self._is_unfinished = True
+        """At a start: the removal may have been cut off, and the setting may be new."""
+
+    def start(self, on_failed: Callable[[], object]) -> None:
+        """`on_failed` is called in the thread when `check` is going to raise."""
+        self._on_failed = on_failed
+        self._wake()
+
+    def after_commit(self) -> None:
+        if self._is_due():
+            self._wake()
+
+    def _oldest_kept(self) -> int:
+        return max(self._chain.base, self._chain.visible - self._retain_blocks + 1)
+
+    def _is_due(self) -> bool:
+        return self._is_unfinished or self._oldest_kept() > self._chain.base
+
+    def _do(self) -> None:
+        self._chain.prune(self._oldest_kept(), self._pause)
+        self._is_unfinished = False
+
+
 MOST_SET_ASIDE = 16
 """Transactions that may be set aside for one block; with more of them, the block is empty."""
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
-
-log = structlog.get_logger("cairn.engine")
 
 
 class _NotApplied(Exception):

@@ -108,34 +108,3 @@ class Upkeep:
         if self._stopping:
             raise NodeStops
         self._rested_at_s = time.thread_time()
-
-
-class Pruning(Upkeep):
-    """Removes all but the latest `retain_blocks` blocks of a chain that one node makes."""
-
-    name = "pruning"
-
-    def __init__(self, chain: ChainStore, retain_blocks: int) -> None:
-        super().__init__(chain)
-        self._retain_blocks = retain_blocks
-        self._is_unfinished = True
-        """At a start: the removal may have been cut off, and the setting may be new."""
-
-    def start(self, on_failed: Callable[[], object]) -> None:
-        """`on_failed` is called in the thread when `check` is going to raise."""
-        self._on_failed = on_failed
-        self._wake()
-
-    def after_commit(self) -> None:
-        if self._is_due():
-            self._wake()
-
-    def _oldest_kept(self) -> int:
-        return max(self._chain.base, self._chain.visible - self._retain_blocks + 1)
-
-    def _is_due(self) -> bool:
-        return self._is_unfinished or self._oldest_kept() > self._chain.base
-
-    def _do(self) -> None:
-        self._chain.prune(self._oldest_kept(), self._pause)
-        self._is_unfinished = False

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cairn.core import arrivals
 from cairn.core import filters as filters_module
-from cairn.core.arrivals import Arrivals
+from cairn.core.admission import ARRIVALS_INTERVAL_S, Arrivals
 from cairn.core.filters import IDLE_S, LIFETIME_S, Filters
 from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.errors import StoreUnavailable
@@ -192,7 +191,7 @@ def test_arrivals_are_told_in_order_and_only_while_somebody_listens() -> None:
         assert heard == expected
         # Those that nobody submits here are told a moment later, without being asked for.
         expected.append(bench.admit(3))
-        await asyncio.sleep(arrivals.INTERVAL_S)
+        await asyncio.sleep(ARRIVALS_INTERVAL_S)
         assert heard == expected
         bench.arrivals.forget(listener)
         bench.admit(4)

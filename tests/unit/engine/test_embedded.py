@@ -10,8 +10,7 @@ from cairn.domain.errors import StoreUnavailable
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.application import Application, Feed
-from cairn.engine.clock_watch import ClockWatch
-from cairn.engine.embedded import EmbeddedEngine, Pace
+from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer

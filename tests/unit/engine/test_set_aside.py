@@ -18,8 +18,8 @@ from cairn.domain.errors import EngineUnavailable, InvalidBlock, StoreUnavailabl
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Tx
 from cairn.engine import application
-from cairn.engine.clock_watch import ClockWatch
-from cairn.engine.port import OK
+from cairn.engine.application import OK
+from cairn.engine.embedded import ClockWatch
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer
 from tests.support.virtual_time import run_virtual, virtual_loop

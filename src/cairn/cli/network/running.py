@@ -25,7 +25,7 @@ from cairn.cli.node.home import Home
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, die_with_parent
 from cairn.config import load_settings
 from cairn.domain.errors import InvalidConfig
-from cairn.terminal import Terminal
+from cairn.early_stop import Terminal
 
 POLL_S = 0.5
 ASK_TIMEOUT_S = 1.0

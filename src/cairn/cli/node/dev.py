@@ -18,10 +18,10 @@ from cairn.cli.options import MORE_SETTINGS, flags_given, with_settings
 from cairn.cli.report import reported_errors, warn
 from cairn.cli.screen import has_colour
 from cairn.config import EXIT_FATAL, Settings, load_settings
+from cairn.core.gateway import UNOBSERVED, Observing
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.early_stop import note_stops
-from cairn.observer import UNWATCHED, Watch
 from cairn.store.directory import holds_chain, is_there
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
 from cairn.temporary import keep, temporary_directory
@@ -162,8 +162,8 @@ def run_dev_chain(
             print_listening(url)
         gate.open()
 
-    watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings, chain), gate)
-    return Node(chain.genesis, path, settings, chain.keys, watch=watch, parent_pipe=parent_pipe).run(announce)
+    observing: Observing = UNOBSERVED if quiet else Narrator(narration_of(settings, chain), gate)
+    return Node(chain.genesis, path, settings, chain.keys, observing=observing, parent_pipe=parent_pipe).run(announce)
 
 
 def narration_of(settings: Settings, chain: DevChainSpec) -> Wording:

@@ -17,9 +17,9 @@ import typer
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.screen import PatientFile
+from cairn.core.gateway import ChainObserver
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
-from cairn.observer import ChainObserver
 
 INTERVAL_S = 0.25
 """What happens within it after a line is told together."""

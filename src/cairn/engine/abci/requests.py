@@ -18,7 +18,7 @@ BLOCKS_AFTER = 2
 """A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
 
 
-class ValidatorUpdate(msgspec.Struct, frozen=True):
+class ValidatorPower(msgspec.Struct, frozen=True):
     """A validator and its voting power; power 0 removes it."""
 
     public_key: bytes
@@ -43,7 +43,7 @@ class InfoResponse(msgspec.Struct, frozen=True):
 
 
 class InitChainRequest(msgspec.Struct, frozen=True):
-    validators: Sequence[ValidatorUpdate]
+    validators: Sequence[ValidatorPower]
     app_state: bytes
     initial_height: int
 
@@ -116,7 +116,7 @@ class FinalizeBlockResponse(msgspec.Struct, frozen=True):
     tx_results: Sequence[TxResult]
     """Exactly one for each transaction of the block, in its order."""
     app_hash: bytes
-    validator_updates: Sequence[ValidatorUpdate] = ()
+    validator_updates: Sequence[ValidatorPower] = ()
     """They take effect two heights later."""
 
 

@@ -140,11 +140,11 @@ def _decode_init_chain(init: pb.RequestInitChain) -> m.InitChainRequest:
     )
 
 
-def _decode_validator(update: pb.ValidatorUpdate) -> m.ValidatorUpdate:
+def _decode_validator(update: pb.ValidatorUpdate) -> m.ValidatorPower:
     key_type = update.pub_key.WhichOneof("sum")
     if key_type is None:
         raise MalformedFrame("a validator with a key of an unknown type")
-    return m.ValidatorUpdate(getattr(update.pub_key, key_type), update.power)
+    return m.ValidatorPower(getattr(update.pub_key, key_type), update.power)
 
 
 def _decode_offer(offer: pb.RequestOfferSnapshot) -> m.OfferSnapshotRequest:

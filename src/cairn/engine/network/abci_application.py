@@ -109,7 +109,7 @@ class NetworkApplication:
             )
         return chain.state_block_hash
 
-    def _check_validators(self, given: Sequence[m.ValidatorUpdate]) -> None:
+    def _check_validators(self, given: Sequence[m.ValidatorPower]) -> None:
         governance = self._chain.governance
         if governance is None:
             return

@@ -167,7 +167,7 @@ class BlockBuilder:
             raise UpdateRefused("this chain has no validators")
         return apply_update(governance, update, self._chain.identity)
 
-    def validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
+    def validator_updates(self, after: Governance | None) -> list[m.ValidatorPower]:
         """The changed validators, for CometBFT; power 0 removes one."""
         before = self._chain.governance
         if before is None or after is None:
@@ -175,7 +175,7 @@ class BlockBuilder:
         old = {validator.public_key: validator.power for validator in before.validators}
         new = {validator.public_key: validator.power for validator in after.validators}
         return [
-            m.ValidatorUpdate(public_key, new.get(public_key, 0))
+            m.ValidatorPower(public_key, new.get(public_key, 0))
             for public_key in sorted(old.keys() | new.keys())
             if old.get(public_key) != new.get(public_key)
         ]

@@ -17,7 +17,7 @@ from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import RPC_TIMEOUT_S, Rpc
 from cairn.engine.network.snapshot_serving import Snapshots
-from cairn.engine.network.watch import Watch
+from cairn.engine.network.watch import CometBftWatch
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
@@ -64,7 +64,7 @@ class NetworkEngine:
         self.wake = self._outbox.wake
         self.deciding = self._outbox.deciding
         self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._senders, self._calls[0], rules.chain_id)
-        self._watch = Watch(
+        self._watch = CometBftWatch(
             self._calls[1],
             lambda: chain.head_header,
             lambda: () if chain.governance is None else chain.governance.validators,

@@ -44,7 +44,7 @@ _R = TypeVar("_R")
 _Number = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}$")]
 
 
-class _Answer(msgspec.Struct, Generic[_R], frozen=True):
+class _RpcAnswer(msgspec.Struct, Generic[_R], frozen=True):
     result: _R | None = None
     error: CometBftRefusal | None = None
 
@@ -93,10 +93,10 @@ class _NetInfo(msgspec.Struct, frozen=True):
     n_peers: _Number
 
 
-_STATUS = msgspec.json.Decoder(_Answer[_Status])
-_CONSENSUS = msgspec.json.Decoder(_Answer[_Consensus])
-_NET_INFO = msgspec.json.Decoder(_Answer[_NetInfo])
-_BROADCAST = msgspec.json.Decoder(_Answer[object])
+_STATUS = msgspec.json.Decoder(_RpcAnswer[_Status])
+_CONSENSUS = msgspec.json.Decoder(_RpcAnswer[_Consensus])
+_NET_INFO = msgspec.json.Decoder(_RpcAnswer[_NetInfo])
+_BROADCAST = msgspec.json.Decoder(_RpcAnswer[object])
 
 
 class Rpc:
@@ -135,13 +135,15 @@ class Rpc:
             self._writer.close()
         self._reader = self._writer = None
 
-    async def _ask(self, method: str, decoder: "msgspec.json.Decoder[_Answer[_R]]") -> _R:
+    async def _ask(self, method: str, decoder: "msgspec.json.Decoder[_RpcAnswer[_R]]") -> _R:
         answer = await self._answer(method, decoder)
         if answer.result is None:
             raise RpcAway(str(answer.error))
         return answer.result
 
-    async def _answer(self, method: str, decoder: "msgspec.json.Decoder[_Answer[_R]]", **more: object) -> _Answer[_R]:
+    async def _answer(
+        self, method: str, decoder: "msgspec.json.Decoder[_RpcAnswer[_R]]", **more: object
+    ) -> _RpcAnswer[_R]:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, **more}
         try:
             return decoder.decode(await self._call(msgspec.json.encode(request)))

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from cairn.domain.governance import ValidatorRecord
 from cairn.domain.types import BlockHeader
+from cairn.engine.application import OK
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
-from cairn.engine.port import OK
 
 POLL_INTERVAL_S = 1.0
 EAGER_POLL_INTERVAL_S = 0.2
@@ -18,7 +18,7 @@ FUTILE_STARTS = 3
 """So many starts that fail after the handshake are a fault."""
 
 
-class Watch:
+class CometBftWatch:
     def __init__(
         self,
         rpc: Rpc,

@@ -59,7 +59,7 @@ REQUESTS = [
             "init_chain",
             (
                 m.InitChainRequest(
-                    [m.ValidatorUpdate(b"e" * 32, 1), m.ValidatorUpdate(b"s" * 33, 2)], b"{}", initial_height=7
+                    [m.ValidatorPower(b"e" * 32, 1), m.ValidatorPower(b"s" * 33, 2)], b"{}", initial_height=7
                 ),
             ),
             7,
@@ -180,7 +180,7 @@ RESULT = m.TxResult(3, "l", 5, 4, "c")
 WIRE_RESULT = pb.ExecTxResult(code=3, log="l", gas_wanted=5, gas_used=4, codespace="c")
 
 APPLIED = m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.RETRY, [1, 2], ["s"])
-FINALIZED = m.FinalizeBlockResponse([m.TxResult(), RESULT, RESULT], b"a", [m.ValidatorUpdate(b"e" * 32, 1)])
+FINALIZED = m.FinalizeBlockResponse([m.TxResult(), RESULT, RESULT], b"a", [m.ValidatorPower(b"e" * 32, 1)])
 
 ANSWERS = [
     (wire.encode_answer("exception", "bad"), pb.Response(exception=pb.ResponseException(error="bad"))),

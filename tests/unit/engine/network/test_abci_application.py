@@ -21,7 +21,7 @@ from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 
 
 def init(app_state: bytes, **changes: object) -> m.InitChainRequest:
-    validators = (m.ValidatorUpdate(VALIDATOR.public_key, VALIDATOR.power),)
+    validators = (m.ValidatorPower(VALIDATOR.public_key, VALIDATOR.power),)
     request = m.InitChainRequest(validators, app_state, 1)
     return msgspec.structs.replace(request, **changes)
 
@@ -314,14 +314,14 @@ def test_administrators_change_the_validators(node: Node) -> None:
     assert node.prepare([added]) == [added]
     assert node.process([added])
     answer = node.finalize([added])
-    assert answer.validator_updates == [m.ValidatorUpdate(SECOND.public_key, 10)]
+    assert answer.validator_updates == [m.ValidatorPower(SECOND.public_key, 10)]
     node.app.commit()
     assert answer.app_hash == node.chain.head_hash
     assert node.check(added, recheck=True).code != 0
     assert node.chain.governance is not None
     removed = update(1, msgspec.structs.replace(VALIDATOR, power=0), 1, 2, governance=node.chain.governance)
     answer = node.finalize([removed])
-    assert answer.validator_updates == [m.ValidatorUpdate(VALIDATOR.public_key, 0)]
+    assert answer.validator_updates == [m.ValidatorPower(VALIDATOR.public_key, 0)]
     node.app.commit()
     assert node.chain.governance is not None
     assert node.chain.governance.validators == (SECOND,)

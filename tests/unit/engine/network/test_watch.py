@@ -5,7 +5,7 @@ import asyncio
 from cairn.domain.governance import ValidatorRecord
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHeader
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
-from cairn.engine.network.watch import AWAY, EAGER_POLL_INTERVAL_S, FUTILE_STARTS, POLL_INTERVAL_S, Watch
+from cairn.engine.network.watch import AWAY, EAGER_POLL_INTERVAL_S, FUTILE_STARTS, POLL_INTERVAL_S, CometBftWatch
 from tests.support.virtual_time import run_virtual
 
 
@@ -43,7 +43,9 @@ class Scene:
         self.now = 100.0
         self.age_s = 0
         self.validators = [ValidatorRecord(bytes([key]) * 32, 10, ZERO_ADDRESS, f"node{key}") for key in (1, 2)]
-        self.watch = Watch(self.rpc, self.head, lambda: self.validators, 15.0, lambda: self.now, lambda: 2e9 + self.now)
+        self.watch = CometBftWatch(
+            self.rpc, self.head, lambda: self.validators, 15.0, lambda: self.now, lambda: 2e9 + self.now
+        )
 
     def head(self) -> BlockHeader:
         stamped = int(2e9 + self.now) - self.age_s
