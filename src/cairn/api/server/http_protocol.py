@@ -375,7 +375,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def _flush(self) -> bool:
         """Write the hot routes' answers that are ready, in order. Returns whether there were some."""
-        due, ready = self.due, list[bytes]()
+        due = self.due
+        ready: list[bytes] = []
         while due:
             first = due[0]
             if first.answering is not None:
