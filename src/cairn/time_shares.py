@@ -21,15 +21,15 @@ from typing import Any, Literal, TypeVar
 SLICE_S = 0.001
 """How long a handler of a long answer works before it gives way."""
 ROUND_S = 0.0015
-"""Work of each lane in one round, that is between two looks at the sockets."""
+"""Work of each queue in one round, that is between two looks at the sockets."""
 FREE_STEP_S = 0.0001
 """So much of each step that begins at once costs nothing of a round: queueing what is so short would cost more."""
 MAX_ACCOUNTS = 10_000
-"""Clients of a lane whose use is remembered."""
+"""Clients of a queue whose use is remembered."""
 
 Job = Callable[[], object]
-LaneName = Literal["submissions", "reads"]
-"""Each lane has its own queue and its own part of a round, so neither waits for the other."""
+QueueName = Literal["submissions", "reads"]
+"""Each queue has its own part of a round, so neither waits for the other."""
 
 _T = TypeVar("_T")
 
@@ -59,25 +59,25 @@ class TimeShares:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self._lanes: dict[LaneName, _Lane] = {"submissions": _Lane(), "reads": _Lane()}
+        self._queues: dict[QueueName, _Queue] = {"submissions": _Queue(), "reads": _Queue()}
         self._is_round_due = False
         self._slice_ends_at: float | None = None
         """Set while a job has its turn."""
 
-    def call(self, client: str, job: Job, lane: LaneName = "reads") -> None:
+    def call(self, client: str, job: Job, queue: QueueName = "reads") -> None:
         """Run the job when it is the client's turn; never before this returns."""
         if self._slice_ends_at is None:
-            self._lanes[lane].put(client, job)
+            self._queues[queue].put(client, job)
             self._schedule_round()
         else:
             # In the next round: the loop does what else it has to do in between.
-            self._lanes[lane].put_late(client, job)
+            self._queues[queue].put_late(client, job)
 
     async def run(
         self,
         client: str,
         work: Coroutine[Any, Any, _T],
-        lane: LaneName = "reads",
+        queue: QueueName = "reads",
         is_gone: Callable[[], bool] = never,
         used_s: float = 0.0,
     ) -> _T:
@@ -86,25 +86,25 @@ class TimeShares:
         Once the client `is_gone`, the work is cancelled when it would have its turn. `used_s`: so much of the client's
         time was used before, for what could not wait.
         """
-        return await self._steps(client, work, lane, is_gone, used_s)
+        return await self._steps(client, work, queue, is_gone, used_s)
 
-    def begin(self, client: str, lane: LaneName) -> float | None:
+    def begin(self, client: str, queue: QueueName) -> float | None:
         """Begin work at once; None if it must wait for its turn. `end` follows, with what this returned."""
         now = self.clock()
         if self._slice_ends_at is not None:
             return now if now < self._slice_ends_at else None
-        return now if self._lanes[lane].may_begin(client) else None
+        return now if self._queues[queue].may_begin(client) else None
 
-    def end(self, client: str, lane: LaneName, began: float, used_s: float = 0.0) -> None:
+    def end(self, client: str, queue: QueueName, began: float, used_s: float = 0.0) -> None:
         """`used_s`: so much of the client's time was used before, for what could not wait."""
         # Within a turn the round charges for all of it.
-        if self._slice_ends_at is None and self._lanes[lane].charge_at_once(client, self.clock() - began, used_s):
+        if self._slice_ends_at is None and self._queues[queue].charge_at_once(client, self.clock() - began, used_s):
             self._schedule_round()
 
-    def charge(self, client: str, lane: LaneName, used_s: float) -> None:
+    def charge(self, client: str, queue: QueueName, used_s: float) -> None:
         """So much of the client's time was used for what could not wait for a turn."""
         if self._slice_ends_at is None:
-            self._lanes[lane].charge_at_once(client, 0.0, used_s)
+            self._queues[queue].charge_at_once(client, 0.0, used_s)
 
     @property
     def is_slice_over(self) -> bool:
@@ -114,11 +114,11 @@ class TimeShares:
     @property
     def waiting(self) -> int:
         """Jobs that wait for their turn."""
-        return sum(len(lane) for lane in self._lanes.values())
+        return sum(len(queue) for queue in self._queues.values())
 
     @property
     def known_clients(self) -> int:
-        return sum(lane.known_clients for lane in self._lanes.values())
+        return sum(queue.known_clients for queue in self._queues.values())
 
     # Rounds.
 
@@ -129,19 +129,19 @@ class TimeShares:
 
     def _run_round(self) -> None:
         self._is_round_due = False
-        for lane in self._lanes.values():
+        for queue in self._queues.values():
             now = self.clock()
-            ends_at = now + lane.left_of_round()
-            while now < ends_at and lane.has_next():
-                now = self._serve(lane, now)
-        # Each of them, and only now: a job of one lane may have put one into the other.
-        waiting = [lane.end_round() for lane in self._lanes.values()]
+            ends_at = now + queue.left_of_round()
+            while now < ends_at and queue.has_next():
+                now = self._serve(queue, now)
+        # Each of them, and only now: a job of one queue may have put one into the other.
+        waiting = [queue.end_round() for queue in self._queues.values()]
         if any(waiting):
             self._schedule_round()
 
-    def _serve(self, lane: "_Lane", began: float) -> float:
+    def _serve(self, queue: "_Queue", began: float) -> float:
         """Give the next client its turn. Returns the time after it."""
-        client, job = lane.pop()
+        client, job = queue.pop()
         self._slice_ends_at = began + SLICE_S
         try:
             job()
@@ -150,22 +150,22 @@ class TimeShares:
         finally:
             self._slice_ends_at = None
             now = self.clock()
-            lane.charge(client, now - began)
+            queue.charge(client, now - began)
         return now
 
     @types.coroutine
     def _steps(
-        self, client: str, work: Coroutine[Any, Any, _T], lane: LaneName, is_gone: Callable[[], bool], used_s: float
+        self, client: str, work: Coroutine[Any, Any, _T], queue: QueueName, is_gone: Callable[[], bool], used_s: float
     ) -> Generator[Any, None, _T]:
         """Pass on what `work` waits for, and take a turn before each of its steps."""
         raised: BaseException | None = None
         gives_way = False
         while True:
             try:
-                began = None if gives_way else self.begin(client, lane)
+                began = None if gives_way else self.begin(client, queue)
                 if began is None:
                     turn = _Turn()
-                    self.call(client, turn.begin, lane)
+                    self.call(client, turn.begin, queue)
                     yield turn
                     began = self.clock()
             except BaseException as interrupt:
@@ -180,7 +180,7 @@ class TimeShares:
             finally:
                 # Or this frame and the exception that passes it would keep each other, and all that `work` held.
                 raised = None
-                self.end(client, lane, began, used_s)
+                self.end(client, queue, began, used_s)
                 used_s = 0.0
             gives_way = awaited is None
             if not gives_way:
@@ -225,7 +225,7 @@ class _Turn:
         resume()
 
 
-class _Lane:
+class _Queue:
     """Waiting work by client, and a virtual time: the least that a waiting client has used."""
 
     def __init__(self) -> None:

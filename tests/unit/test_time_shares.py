@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cairn import time_shares
-from cairn.time_shares import ROUND_S, SLICE_S, LaneName, TimeShares, give_way, in_slices
+from cairn.time_shares import ROUND_S, SLICE_S, QueueName, TimeShares, give_way, in_slices
 from tests.support.ticking_clock import TickingClock
 
 
@@ -34,8 +34,8 @@ class Clients:
         self.clock.now += time_s
         self.used_s[name] += time_s
 
-    def begin(self, name: str, steps: int, step_s: float = SLICE_S, lane: LaneName = "reads") -> "asyncio.Task[None]":
-        return asyncio.create_task(self.shares.run(name, self.work(name, steps, step_s), lane))
+    def begin(self, name: str, steps: int, step_s: float = SLICE_S, queue: QueueName = "reads") -> "asyncio.Task[None]":
+        return asyncio.create_task(self.shares.run(name, self.work(name, steps, step_s), queue))
 
 
 def run(scenario: Callable[[Clients], Coroutine[Any, Any, None]]) -> None:
@@ -146,7 +146,7 @@ def test_submissions_do_not_wait_for_reads() -> None:
         reads = [clients.begin(f"reader {number}", 20) for number in range(200)]
         await turns(5)
         began = clients.clock.now
-        await clients.begin("payer", 1, lane="submissions")
+        await clients.begin("payer", 1, queue="submissions")
         # Its task begins, does its step and ends, with a round of reads before each.
         assert clients.clock.now - began <= 3 * ROUND_S + SLICE_S
         await asyncio.gather(*reads)
@@ -189,17 +189,17 @@ def test_between_two_looks_at_the_sockets_a_greedy_client_gets_a_round_of_each_k
     async def scenario(clients: Clients) -> None:
         step_s, looked_at = SLICE_S, [clients.clock.now]
 
-        async def ask(lane: LaneName) -> None:
+        async def ask(queue: QueueName) -> None:
             while len(looked_at) < 50:
-                await clients.shares.run("greedy", answer(), lane)
+                await clients.shares.run("greedy", answer(), queue)
                 # Its next request comes with a look at the sockets.
                 await turns(1)
 
         async def answer() -> None:
             clients.spend("greedy", step_s)
 
-        lanes: tuple[LaneName, ...] = ("submissions", "reads")
-        asking = [asyncio.create_task(ask(lane)) for lane in lanes for _ in range(100)]
+        queues: tuple[QueueName, ...] = ("submissions", "reads")
+        asking = [asyncio.create_task(ask(queue)) for queue in queues for _ in range(100)]
         while len(looked_at) < 50:
             await turns(1)
             looked_at.append(clients.clock.now)

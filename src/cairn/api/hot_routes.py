@@ -28,7 +28,7 @@ from cairn.core.gateway import Admission
 from cairn.domain.answers import Probe
 from cairn.domain.errors import Internal, NodeError, ShuttingDown
 from cairn.domain.types import TxHash
-from cairn.time_shares import LaneName, TimeShares
+from cairn.time_shares import QueueName, TimeShares
 
 MAX_HOT_BODY_BYTES = 4_096
 """A transaction has some 450 bytes, and most calls have fewer."""
@@ -84,7 +84,7 @@ class Heads:
 class HealthRoute:
     """GET /health: the process is alive if it answers. As a probe it waits for nobody and is never refused."""
 
-    queue: LaneName | None = None
+    queue: QueueName | None = None
     is_alone = False
     is_limited = False
 
@@ -105,7 +105,7 @@ class HealthRoute:
 class SubmitRoute:
     """POST /tx."""
 
-    queue: LaneName | None = "submissions"
+    queue: QueueName | None = "submissions"
     is_alone = False
     is_limited = True
 
@@ -137,7 +137,7 @@ class SubmitRoute:
 class CallRoute:
     """POST /rpc. A call's answer may have megabytes, and what a client submits keeps its order: so it is alone."""
 
-    queue: LaneName | None = None
+    queue: QueueName | None = None
     is_alone = True
     is_limited = True
 
@@ -170,7 +170,7 @@ class CallRoute:
 class ConfirmedRoute:
     """GET /tx/{hash} of a transaction that is confirmed here; for any other the application asks further."""
 
-    queue: LaneName | None = "reads"
+    queue: QueueName | None = "reads"
     is_alone = False
     is_limited = True
 

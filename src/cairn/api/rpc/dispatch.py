@@ -25,7 +25,7 @@ from cairn.api.rpc.values import (
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
-from cairn.time_shares import LaneName, TimeShares, in_slices, never
+from cairn.time_shares import QueueName, TimeShares, in_slices, never
 
 MAX_BATCH = 100
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -132,10 +132,10 @@ class Dispatcher:
             batch.check_size()
         except RpcError as refused:
             return _failure(id_of(call), refused) if expects_answer(call) else None
-        lane, answering = lane_of(call), self._answer_one(call, caller)
+        queue, answering = queue_of(call), self._answer_one(call, caller)
         # What is submitted is submitted, whether its client waits for the answer or not.
-        has_left = never if lane == "submissions" else caller.has_left
-        answer = await self._shares.run(caller.client, answering, lane, has_left)
+        has_left = never if queue == "submissions" else caller.has_left
+        answer = await self._shares.run(caller.client, answering, queue, has_left)
         batch.size_bytes += len(answer or b"")
         return answer
 
@@ -224,7 +224,7 @@ def parse_request(content: object) -> Request:
     return Request(method, params or [], request_id)
 
 
-def lane_of(content: object) -> LaneName:
+def queue_of(content: object) -> QueueName:
     method = content.get("method") if isinstance(content, dict) else None
     return "submissions" if isinstance(method, str) and method.startswith(SUBMITTING) else "reads"
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Scope
 from cairn.api.server.request_framing import Header
 from cairn.api.server.response_head import encode_head
 from cairn.domain.errors import Internal, NodeError
-from cairn.time_shares import LaneName
+from cairn.time_shares import QueueName
 
 Answering = asyncio.Future[Any]
 """What a hot route's answer is made from, once it is there."""
@@ -32,7 +32,7 @@ class HotRoute(Protocol):
     """Answers requests without the application and, unless it waits for something, at once."""
 
     @property
-    def queue(self) -> LaneName | None:
+    def queue(self) -> QueueName | None:
         """In which queue its requests wait for their client's turn; None if the route does all that itself."""
 
     @property

@@ -13,7 +13,7 @@ from typing import cast
 from starlette.types import Scope
 
 from cairn.api.server.access import client_of
-from cairn.api.server.connection_slots import Place
+from cairn.api.server.connection_slots import Slot
 from cairn.api.server.exchange import Answering, Client, Exchange, HotRoute
 from cairn.api.server.listener import InPieces
 from cairn.api.server.received_bytes import ReceivedBytes
@@ -39,10 +39,10 @@ HALF_CLOSED_S = 5.0
 
 
 class HttpProtocol(asyncio.Protocol):
-    def __init__(self, state: ServerState, place: Place | None = None) -> None:
-        """`place` is that of a connection that has one already."""
+    def __init__(self, state: ServerState, slot: Slot | None = None) -> None:
+        """`slot` is that of a connection that has one already."""
         self._state = state
-        self._place = place
+        self._slot = slot
         self.waiting: deque[Exchange] = deque()
         """Requests that have not begun, in their order; of the last one the body may still arrive."""
         self.due: deque[Exchange] = deque()
@@ -88,16 +88,16 @@ class HttpProtocol(asyncio.Protocol):
         address = client[0] if client is not None else ""
         self._payer = client_of(address)
         """Whose time is used when no request is known."""
-        if self._place is None:
-            self._place = self._state.occupancy.admit(address, self, self._state.now)
-        self._place.guest = self
+        if self._slot is None:
+            self._slot = self._state.slots.admit(address, self, self._state.now)
+        self._slot.owner = self
         self._received = ReceivedBytes(self._state.unanswered_bytes, address)
-        self._reader = RequestReader(self, self._state, client, self._place, self._received, self.waiting)
+        self._reader = RequestReader(self, self._state, client, self._slot, self._received, self.waiting)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state.connections.discard(self)
-        if self._place is not None:
-            self._place.give_up()
+        if self._slot is not None:
+            self._slot.give_up()
         for request in (*self.due, *self.waiting):
             request.abandon()
             if request.route is not None or not request.has_begun:
@@ -159,7 +159,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def leave(self) -> None:
         self.transport.close()
-        # Its place is given to another connection, and it may never read the rest of its last answer.
+        # Its slot is given to another connection, and it may never read the rest of its last answer.
         self._ends_at = self._state.now + HALF_CLOSED_S
 
     def sweep(self) -> None:
@@ -245,7 +245,7 @@ class HttpProtocol(asyncio.Protocol):
             # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
             kept = [header for header in request.headers if header[0] != b"upgrade"]
             self._unparsed = head_of(request)._replace(headers=kept).encode() + rest
-        elif self._place is not None and self._place.is_for_probes:
+        elif self._slot is not None and self._slot.is_for_probes:
             self._refuse(too_many_connections())
         else:
             self.waiting.append(request)
@@ -356,7 +356,7 @@ class HttpProtocol(asyncio.Protocol):
             self.read_paused = False
             self.transport.resume_reading()
         received = ReceivedBytes(self._state.unanswered_bytes, request.address)
-        protocol = EventsProtocol(self._state, self._place, received)
+        protocol = EventsProtocol(self._state, self._slot, received)
         rest, self._unparsed = self._unparsed, b""
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)

@@ -2,7 +2,7 @@
 
 The event loop could do that, but uvloop accepts a single connection in each of its turns: a client that opens hundreds
 would keep the probes waiting. With TLS, the loop's handshake comes before anything that we are asked, and whoever never
-completes one holds a connection that nobody counts. Here, a connection takes its place before the handshake.
+completes one holds a connection that nobody counts. Here, a connection takes its slot before the handshake.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from cairn.api.server.certificates import Certificates
-from cairn.api.server.connection_slots import Place
+from cairn.api.server.connection_slots import Slot
 from cairn.api.server.server_state import ServerState
 
 ACCEPTED_AT_ONCE = 64
@@ -21,8 +21,8 @@ PIECE_BYTES = 256 * 1024
 RETRY_S = 0.1
 """Pause after a failure to accept: mostly the process has no descriptor left."""
 
-MakeProtocol = Callable[[Place], asyncio.Protocol]
-"""Makes what serves a connection in its place."""
+MakeProtocol = Callable[[Slot], asyncio.Protocol]
+"""Makes what serves a connection in its slot."""
 
 
 class InPieces:
@@ -104,8 +104,8 @@ class _Arrival:
         self._tls = tls
         self._timeout_s = None if tls is None else state.header_timeout_s
         self._socket = accepted
-        self._place = state.occupancy.admit(client, self, state.now)
-        self._task = asyncio.get_running_loop().create_task(self._run(partial(make_protocol, self._place)))
+        self._slot = state.slots.admit(client, self, state.now)
+        self._task = asyncio.get_running_loop().create_task(self._run(partial(make_protocol, self._slot)))
 
     def leave(self) -> None:
         self._task.cancel()
@@ -118,6 +118,6 @@ class _Arrival:
                 make_protocol, self._socket, ssl=self._tls, ssl_handshake_timeout=self._timeout_s
             )
         except Exception:
-            # It was refused, took too long, or the client has gone. Whatever it was, the place is free again.
-            self._place.give_up()
+            # It was refused, took too long, or the client has gone. Whatever it was, the slot is free again.
+            self._slot.give_up()
             self._socket.close()

@@ -12,7 +12,7 @@ from cairn.api.server.access import PROBE_PATHS, HostList, OriginList, RateLimit
 from cairn.api.server.request_framing import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.domain.errors import Fatal, Internal, NodeError, PathNotFound, RateLimited
-from cairn.time_shares import LaneName, TimeShares
+from cairn.time_shares import QueueName, TimeShares
 
 EVENTS_PATH = "/events"
 RPC_PATH = "/rpc"
@@ -91,7 +91,7 @@ class Edge:
     async def _take_turns(self, scope: Scope, receive: Receive, answer: "_Answer", used_s: float) -> None:
         is_gone, serving = absence_in(receive), self._serve(scope, receive, answer)
         try:
-            await self.shares.run(client_in(scope), serving, lane_of(scope), is_gone, used_s)
+            await self.shares.run(client_in(scope), serving, queue_of(scope), is_gone, used_s)
         except asyncio.CancelledError:
             if not is_gone():
                 raise
@@ -160,7 +160,7 @@ def client_in(scope: Scope) -> str:
     return client_of(scope["client"][0]) if scope["client"] else ""
 
 
-def lane_of(scope: Scope) -> LaneName:
+def queue_of(scope: Scope) -> QueueName:
     return "submissions" if scope["method"] == "POST" and scope["path"] in SUBMISSION_PATHS else "reads"
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import httptools
 
 from cairn.api.server.access import PROBE_PATHS, client_of
-from cairn.api.server.connection_slots import Place
+from cairn.api.server.connection_slots import Slot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.received_bytes import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.request_framing import Header, check_framing, split_target
@@ -36,12 +36,12 @@ class RequestReader:
     """
 
     def __init__(
-        self, connection: HttpConnection, state: ServerState, peer: Client | None, place: Place,
+        self, connection: HttpConnection, state: ServerState, peer: Client | None, slot: Slot,
         received: ReceivedBytes, waiting: deque[Exchange],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._state = state
-        self._place = place
+        self._slot = slot
         self._received = received
         self._waiting = waiting
         self._find_route = state.hot.find
@@ -51,7 +51,7 @@ class RequestReader:
         self._is_limited = peer is not None and state.limiter.limits(self._address)
         self._is_behind_proxy = state.proxies.trusts(self._address)
         """The client of each request is who its head names."""
-        self._serves_probes_only = place.is_for_probes
+        self._serves_probes_only = slot.is_for_probes
         self.newest: Exchange | None = None
         """The latest request whose head is complete."""
         self.since: float | None = None
@@ -183,7 +183,7 @@ class RequestReader:
         if request.route is None:
             self._check(request)
         if self._is_behind_proxy or self._serves_probes_only:
-            self._find_place(request)
+            self._find_slot(request)
         self.newest = request
         self.in_body = True
         if not request.is_upgrade:
@@ -206,13 +206,13 @@ class RequestReader:
         if b"expect" in request.fields:
             request.expects_continue = request.fields[b"expect"].lower() == b"100-continue"
 
-    def _find_place(self, request: Exchange) -> None:
+    def _find_slot(self, request: Exchange) -> None:
         """Object to a request, unless for a probe, if its client has too many connections."""
         try:
-            has_place = not self._is_behind_proxy or self._find_client(request)
+            has_slot = not self._is_behind_proxy or self._find_client(request)
         except (MalformedRequest, TooManyUnansweredBytes) as refused:
             self._object(refused)
-        if (self._serves_probes_only or not has_place) and request.path.decode() not in PROBE_PATHS:
+        if (self._serves_probes_only or not has_slot) and request.path.decode() not in PROBE_PATHS:
             self._object(too_many_connections())
 
     def _find_client(self, request: Exchange) -> bool:
@@ -222,7 +222,7 @@ class RequestReader:
             request.client, request.address = (named, 0), named
             request.payer, request.is_limited = client_of(named), self._state.limiter.limits(named)
         self._received.move_to(request.address)
-        return self._state.occupancy.move(self._place, request.address)
+        return self._state.slots.move(self._slot, request.address)
 
     def on_body(self, body: bytes) -> None:
         self._idle_bytes = 0

@@ -10,7 +10,7 @@ from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
 from cairn.api.server.access import RateLimiter
 from cairn.api.server.client_shares import Shares
-from cairn.api.server.connection_slots import Occupancy
+from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
 from cairn.api.server.request_framing import Header
 from cairn.api.server.response_head import NO_STORE, encode_lines, whole_response
@@ -50,7 +50,7 @@ class ServerState:
         self.limiter = limiter
         self.shares = shares
         self.proxies = TrustedProxies(settings)
-        self.occupancy = Occupancy(settings)
+        self.slots = ConnectionSlots(settings)
         self.unanswered_bytes = Shares(settings.max_unanswered_bytes)
         self.max_message_bytes = settings.ws_max_message_bytes
         # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
@@ -76,7 +76,7 @@ class ServerState:
         self.unanswered_bytes.resize(settings.max_unanswered_bytes)
         self.proxies.adjust(settings)
         self.limiter.adjust(settings)
-        self.occupancy.adjust(settings)
+        self.slots.adjust(settings)
 
     def refresh(self, time: float) -> None:
         self.now = self._clock.look(time)

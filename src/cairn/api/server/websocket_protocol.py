@@ -15,7 +15,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from cairn.api.bodies import encode_problem
-from cairn.api.server.connection_slots import Place
+from cairn.api.server.connection_slots import Slot
 from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead
 from cairn.api.server.response_head import CLOSE
@@ -49,13 +49,13 @@ RECEIVE_BUFFER_BYTES = 32 * 1024
 class EventsProtocol(asyncio.Protocol):
     """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
-    def __init__(self, state: ServerState, place: Place | None, received: ReceivedBytes) -> None:
-        """`place` is that of the HTTP connection that was upgraded."""
+    def __init__(self, state: ServerState, slot: Slot | None, received: ReceivedBytes) -> None:
+        """`slot` is that of the HTTP connection that was upgraded."""
         self._state = state
-        self._place = place
+        self._slot = slot
         self._received = received
-        if place is not None:
-            place.guest = None
+        if slot is not None:
+            slot.owner = None
         self._frames = ServerProtocol(max_size=state.max_message_bytes)
         self._messages = MessageReader()
         self._session = Session(self)
@@ -135,8 +135,8 @@ class EventsProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state.connections.discard(self)
-        if self._place is not None:
-            self._place.give_up()
+        if self._slot is not None:
+            self._slot.give_up()
         self._unread = b""
         self._received.hold(0)
         self._end_session()

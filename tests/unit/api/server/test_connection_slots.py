@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.api.server import connection_slots as occupancy
-from cairn.api.server.connection_slots import Occupancy, Place
+from cairn.api.server import connection_slots as slots_module
+from cairn.api.server.connection_slots import ConnectionSlots, Slot
 from cairn.config import Settings
 from tests.support.core_fixtures import signed
 from tests.support.rest_server import Answer, RestServer, get, post_tx, run_server, wait_until
@@ -39,94 +39,94 @@ def assert_refused(answer: Answer) -> None:
 
 
 def test_a_client_has_its_share_and_others_have_theirs() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections_per_client=2))
-    held = [places.take("192.0.2.1", Sitting(), 0) for _ in range(3)]
-    assert [place is not None for place in held] == [True, True, False]
-    assert places.take("192.0.2.2", Sitting(), 0) is not None
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections_per_client=2))
+    held = [slots.take("192.0.2.1", Sitting(), 0) for _ in range(3)]
+    assert [slot is not None for slot in held] == [True, True, False]
+    assert slots.take("192.0.2.2", Sitting(), 0) is not None
     assert held[0] is not None
     held[0].give_up()
     held[0].give_up()
-    assert places.take("192.0.2.1", Sitting(), 0) is not None, "its place is free again"
-    assert places.take("192.0.2.1", Sitting(), 0) is None, "and only once"
+    assert slots.take("192.0.2.1", Sitting(), 0) is not None, "its slot is free again"
+    assert slots.take("192.0.2.1", Sitting(), 0) is None, "and only once"
 
 
 def test_changed_limits_hold_for_new_connections_and_end_no_old_one() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections_per_client=3))
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections_per_client=3))
     sitting = [Sitting() for _ in range(3)]
-    assert all(places.take("192.0.2.1", each, 0) for each in sitting)
-    places.adjust(replace(ONE_WORKER, max_connections_per_client=1))
-    assert places.take("192.0.2.1", Sitting(), 0) is None
+    assert all(slots.take("192.0.2.1", each, 0) for each in sitting)
+    slots.adjust(replace(ONE_WORKER, max_connections_per_client=1))
+    assert slots.take("192.0.2.1", Sitting(), 0) is None
     assert not any(each.has_left for each in sitting)
-    places.adjust(replace(ONE_WORKER, max_connections_per_client=4))
-    assert places.take("192.0.2.1", Sitting(), 0) is not None
+    slots.adjust(replace(ONE_WORKER, max_connections_per_client=4))
+    assert slots.take("192.0.2.1", Sitting(), 0) is not None
 
 
 def test_an_ipv6_client_is_a_network_and_loopback_is_never_limited() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections_per_client=1))
-    assert places.take("2001:db8::1", Sitting(), 0) is not None
-    assert places.take("2001:db8::2", Sitting(), 0) is None
-    assert all(places.take("127.0.0.1", Sitting(), 0) for _ in range(10))
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections_per_client=1))
+    assert slots.take("2001:db8::1", Sitting(), 0) is not None
+    assert slots.take("2001:db8::2", Sitting(), 0) is None
+    assert all(slots.take("127.0.0.1", Sitting(), 0) for _ in range(10))
 
 
 def test_zero_is_no_limit_of_its_own() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections_per_client=0))
-    assert all(places.take("192.0.2.1", Sitting(), 0) for _ in range(2_000))
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections_per_client=0))
+    assert all(slots.take("192.0.2.1", Sitting(), 0) for _ in range(2_000))
 
 
 def test_each_worker_has_an_equal_share() -> None:
-    places = Occupancy(replace(Settings(), workers=3, max_connections=4, max_connections_per_client=0))
-    busy = [places.take("192.0.2.1", Sitting(is_idle=False), 0) for _ in range(3)]
-    assert [place is not None for place in busy] == [True, True, False]
+    slots = ConnectionSlots(replace(Settings(), workers=3, max_connections=4, max_connections_per_client=0))
+    busy = [slots.take("192.0.2.1", Sitting(is_idle=False), 0) for _ in range(3)]
+    assert [slot is not None for slot in busy] == [True, True, False]
 
 
 def test_idle_connections_make_room_those_of_the_client_with_most_first() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections=6))
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections=6))
     alone, others = Sitting(), [Sitting() for _ in range(4)]
     busy = Sitting(is_idle=False)
-    assert places.take("192.0.2.1", alone, 0)
-    assert places.take("192.0.2.2", busy, 0)
-    assert all(places.take("192.0.2.2", other, 0) for other in others)
-    assert places.take("192.0.2.3", Sitting(), 0) is not None
+    assert slots.take("192.0.2.1", alone, 0)
+    assert slots.take("192.0.2.2", busy, 0)
+    assert all(slots.take("192.0.2.2", other, 0) for other in others)
+    assert slots.take("192.0.2.3", Sitting(), 0) is not None
     assert [other.has_left for other in others] == [True, False, False, False], "the oldest"
     assert not alone.has_left
     assert not busy.has_left
 
 
 def test_none_is_idle() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections=2))
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections=2))
     first = Sitting(is_idle=False)
-    held = [places.take("192.0.2.1", first, 0), places.take("192.0.2.2", Sitting(is_idle=False), 0)]
-    assert places.take("192.0.2.3", Sitting(), 0) is None
+    held = [slots.take("192.0.2.1", first, 0), slots.take("192.0.2.2", Sitting(is_idle=False), 0)]
+    assert slots.take("192.0.2.3", Sitting(), 0) is None
     first.is_idle = True
-    assert places.take("192.0.2.3", Sitting(), 0) is None, "nobody searches again and again in the same second"
-    assert places.take("192.0.2.3", Sitting(), 1) is not None
+    assert slots.take("192.0.2.3", Sitting(), 0) is None, "nobody searches again and again in the same second"
+    assert slots.take("192.0.2.3", Sitting(), 1) is not None
     assert first.has_left
     assert all(held)
 
 
 def test_a_websocket_does_not_make_room() -> None:
-    places = Occupancy(replace(ONE_WORKER, max_connections=1))
-    place = places.take("192.0.2.1", Sitting(), 0)
-    assert place is not None
-    place.guest = None
-    assert places.take("192.0.2.2", Sitting(), 0) is None
+    slots = ConnectionSlots(replace(ONE_WORKER, max_connections=1))
+    slot = slots.take("192.0.2.1", Sitting(), 0)
+    assert slot is not None
+    slot.owner = None
+    assert slots.take("192.0.2.2", Sitting(), 0) is None
 
 
 def test_the_oldest_probe_makes_room_for_a_new_one() -> None:
-    places = Occupancy(ONE_WORKER)
-    guests = [Sitting() for _ in range(occupancy.PROBE_ROOM + 2)]
-    held: list[Place] = [places.room(guest) for guest in guests[:2]]
+    slots = ConnectionSlots(ONE_WORKER)
+    owners = [Sitting() for _ in range(slots_module.PROBE_SLOTS + 2)]
+    held: list[Slot] = [slots.take_for_probe(owner) for owner in owners[:2]]
     held[0].give_up()
-    for guest in guests[2:]:
-        places.room(guest)
-    assert [guest.has_left for guest in guests[:3]] == [False, True, False]
+    for owner in owners[2:]:
+        slots.take_for_probe(owner)
+    assert [owner.has_left for owner in owners[:3]] == [False, True, False]
 
 
 # On real sockets.
 
 
 def test_who_only_holds_connections_takes_none_from_others() -> None:
-    """Many more than there are places, from one address, and idle ever after."""
+    """Many more than there are slots, from one address, and idle ever after."""
 
     async def scenario(server: RestServer) -> None:
         async with AsyncExitStack() as stack:
@@ -168,13 +168,13 @@ def test_a_probe_is_answered_when_all_places_are_in_use() -> None:
 
 
 def test_silent_connections_leave_room_for_probes() -> None:
-    """The places are taken by WebSockets, and the room beyond them by many that say nothing."""
+    """The slots are taken by WebSockets, and the room beyond them by many that say nothing."""
 
     async def scenario(server: RestServer) -> None:
         async with AsyncExitStack() as stack:
             socket = await stack.enter_async_context(server.client())
             assert (await socket.ask(get("/events", *WEBSOCKET))).status == 101
-            for _ in range(occupancy.PROBE_ROOM * 2):
+            for _ in range(slots_module.PROBE_SLOTS * 2):
                 await stack.enter_async_context(server.client())
             probe = await stack.enter_async_context(server.client())
             assert (await probe.ask(get("/health"))).status == 200
@@ -183,7 +183,7 @@ def test_silent_connections_leave_room_for_probes() -> None:
 
 
 def test_a_client_has_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(occupancy, "is_loopback", lambda client: False)
+    monkeypatch.setattr(slots_module, "is_loopback", lambda client: False)
 
     async def scenario(server: RestServer) -> None:
         async with server.client() as first, server.client() as second:
@@ -198,7 +198,7 @@ def test_a_client_has_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
             first.abort()
             await wait_until(lambda: len(server.server.connections) < 2)
             async with server.client() as third:
-                assert (await third.ask(get("/"))).status == 200, "the WebSocket has given its place back"
+                assert (await third.ask(get("/"))).status == 200, "the WebSocket has given its slot back"
 
     run_server(scenario, replace(ONE_WORKER, max_connections_per_client=2))
 

@@ -17,7 +17,7 @@ from cairn.api.server import access
 from cairn.api.server.exchange import Answering, Exchange
 from cairn.api.server.request_reader import RequestReader
 from cairn.config import Settings
-from cairn.time_shares import SLICE_S, _Lane, in_slices
+from cairn.time_shares import SLICE_S, _Queue, in_slices
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of
 from tests.support.rest_server import CONFIRMED, RestServer, get, post, post_tx, run_server, wait_until
@@ -222,7 +222,7 @@ def test_a_client_is_charged_for_parsing_what_it_sends(monkeypatch: pytest.Monke
         "refused": b"nonsense\r\n\r\n",
     }  # fmt: skip
     parsed_s, charged = list[float](), list[tuple[str, float]]()
-    feed, charge = RequestReader.feed, _Lane.charge_at_once
+    feed, charge = RequestReader.feed, _Queue.charge_at_once
 
     def noted_feed(reader: RequestReader, data: bytes) -> bytes | None:
         began = time.perf_counter()
@@ -231,12 +231,12 @@ def test_a_client_is_charged_for_parsing_what_it_sends(monkeypatch: pytest.Monke
         finally:
             parsed_s.append(time.perf_counter() - began)
 
-    def noted_charge(lane: _Lane, client: str, took_s: float, besides_s: float = 0.0) -> bool:
+    def noted_charge(queue: _Queue, client: str, took_s: float, besides_s: float = 0.0) -> bool:
         charged.append((client, besides_s))
-        return charge(lane, client, took_s, besides_s)
+        return charge(queue, client, took_s, besides_s)
 
     monkeypatch.setattr(RequestReader, "feed", noted_feed)
-    monkeypatch.setattr(_Lane, "charge_at_once", noted_charge)
+    monkeypatch.setattr(_Queue, "charge_at_once", noted_charge)
 
     async def scenario(server: RestServer) -> None:
         async with server.client(address=OTHER) as client:

@@ -43,7 +43,7 @@ def test_a_client_s_handshakes_are_no_more_than_its_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_slots, "is_loopback", lambda client: False)
-    monkeypatch.setattr(connection_slots, "PROBE_ROOM", 2)
+    monkeypatch.setattr(connection_slots, "PROBE_SLOTS", 2)
     certificate, key = make_certificate(tmp_path)
 
     async def scenario(server: RestServer) -> None:
