@@ -82,7 +82,7 @@ class SenderBudgetMachine(RuleBasedStateMachine):
         event(f"taken: {expected.__name__ if expected else 'yes'}")
         if expected is not None:
             assert type(self.queue.refusal(tx)) is expected
-        assert self.queue.take(tx) is (expected is None)
+        assert self.queue.take(tx, tx.cost) is (expected is None)
         if expected is None:
             self.txs.append(tx)
 
@@ -105,7 +105,7 @@ class SenderBudgetMachine(RuleBasedStateMachine):
             self.queue.cost += tx.cost - old.cost
             self.txs[nonce - self.first] = tx
         elif reason is None and nonce == self.next_nonce:
-            assert self.queue.take(tx)
+            assert self.queue.take(tx, tx.cost)
             self.txs.append(tx)
 
     @rule(value=st.integers(0, 300_000))

@@ -14,7 +14,7 @@ from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Tx, TxHash
 from cairn.store.chain import AccountCache, ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.reader import ChainReader
-from tests.support.blocks import BALANCE, SENDERS, extend, head_of, store_genesis
+from tests.support.blocks import BALANCE, SENDERS, extend, head_of, history_of, store_genesis
 from tests.support.disk import compact, database_of, flush
 from tests.support.transfers import address, transfer
 
@@ -119,10 +119,10 @@ class StoreMachine(RuleBasedStateMachine):
         for number in range(1, PEOPLE + 4):
             who = address(number)
             assert reader.account(who) == model.account(who)
-            assert reader.history(who, None, 1000) == model.history[who][::-1]
+            assert history_of(reader, who, None, 1000) == model.history[who][::-1]
             if len(model.history[who]) > 2:
                 before = model.history[who][-2]
-                assert reader.history(who, before, 1) == [model.history[who][-3]]
+                assert history_of(reader, who, before, 1) == [model.history[who][-3]]
         assert reader.find_location(TxHash(bytes(32))) is None
 
     def teardown(self) -> None:

@@ -15,7 +15,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.reader import ChainReader
 from tests.support.audit import audit
-from tests.support.blocks import BALANCE, SENDERS, extend, head_of, store_genesis
+from tests.support.blocks import BALANCE, SENDERS, extend, head_of, history_of, store_genesis
 from tests.support.disk import compact, database_of, flush
 from tests.support.snapshots import PEOPLE, add_block, open_chain, pay, restore_snapshot, take_snapshot
 from tests.support.transfers import address, transfer
@@ -152,7 +152,7 @@ class PruneMachine(RuleBasedStateMachine):
             who = address(number)
             assert reader.account(who) == self.accounts.get(who, EMPTY_ACCOUNT)
             known = [place for place in self.history[who] if place[0] >= base]
-            assert reader.history(who, None, 1000) == known[::-1]
+            assert history_of(reader, who, None, 1000) == known[::-1]
         assert {who: version.account for who, version in reader.accounts_at(reader.visible)} == {
             who: account for who, account in self.accounts.items() if account != EMPTY_ACCOUNT or self.history[who]
         }

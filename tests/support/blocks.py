@@ -1,11 +1,13 @@
 """Chains on a real disk, block by block, for tests of the store."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from cairn.domain.genesis import Genesis
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, BlockHeader, Tx
 from cairn.store.chain import ChainStore
+from cairn.store.keys import Location
 from cairn.store.reader import ChainReader
 from tests.support.transfers import RULES, address, transfer
 
@@ -53,6 +55,11 @@ def head_of(reader: ChainReader) -> tuple[BlockHash, BlockHeader]:
     found = reader.find_header(reader.visible)
     assert found is not None, f"block {reader.visible} has no header"
     return found
+
+
+def history_of(reader: ChainReader, who: Address, before: Location | None = None, limit: int = 1_000) -> list[Location]:
+    """Where an account's transactions are, newest first."""
+    return list(islice(reader.walk_history(who, before), limit))
 
 
 def next_transfers(chain: ChainStore, count: int, to: int = 999) -> list[Tx]:

@@ -121,9 +121,9 @@ def make_reverting(directory: Path) -> None:
     chain = ChainStore.open(directory, dev_genesis())
     kept = DevDirectory(directory)
     make_blocks(chain, 0, 2)
-    assert kept.take_snapshot(chain, chain.visible, []) == 1
+    assert kept.take_snapshot(chain.checkpoint, chain.visible, []) == 1
     make_blocks(chain, 2, 1)
-    assert kept.take_snapshot(chain, chain.visible, [JournalEntry(7, signed(3))]) == 2
+    assert kept.take_snapshot(chain.checkpoint, chain.visible, [JournalEntry(7, signed(3))]) == 2
     make_blocks(chain, 3, 1)
     journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
     _accept(journal, 5)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cairn.domain.types import TRANSFER_GAS, TxHash
 from cairn.store.follower import FollowerStore
-from tests.support.blocks import SENDERS
+from tests.support.blocks import SENDERS, history_of
 from tests.support.transfers import address
 
 
@@ -32,8 +32,8 @@ def check_blocks(follower: FollowerStore, heights: set[int]) -> None:
 
 def check_account(follower: FollowerStore, number: int, recipient: int) -> None:
     """Every transfer is worth one and goes to one recipient, so histories and accounts must tell the same story."""
-    sent = follower.history(address(number), None, sys.maxsize)
-    received = follower.history(address(recipient), None, sys.maxsize)
+    sent = history_of(follower, address(number), None, sys.maxsize)
+    received = history_of(follower, address(recipient), None, sys.maxsize)
     nonce, balance = follower.account(address(number)).nonce, follower.account(address(recipient)).balance
     if follower.base:
         assert (nonce, balance) >= (len(sent), len(received))

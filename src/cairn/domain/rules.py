@@ -68,9 +68,9 @@ class SenderBudget(msgspec.Struct, gc=False, eq=False):
 
     # Whether one fits.
 
-    def take(self, tx: Tx) -> bool:
-        """Add `tx` to the queue if it has the next nonce and can be paid for."""
-        cost = self.cost + tx.cost
+    def take(self, tx: Tx, tx_cost: int) -> bool:
+        """Add `tx`, which costs `tx_cost`, to the queue if it has the next nonce and can be paid for."""
+        cost = self.cost + tx_cost
         if tx.nonce != self.next_nonce or cost > self.balance:
             return False
         self.next_nonce += 1

@@ -52,15 +52,6 @@ class _BlockSender(SenderBudget, kw_only=True):
 
     before: Account
 
-    def take(self, tx: Tx) -> bool:
-        """As for a mempool, but what counts is what it pays, not what it may pay."""
-        cost = self.cost + tx.debit
-        if tx.nonce != self.next_nonce or cost > self.balance:
-            return False
-        self.next_nonce += 1
-        self.cost = cost
-        return True
-
 
 class Ledger:
     """The accounts during the making of a block. The proposer gets the fees only after the block."""
@@ -85,7 +76,8 @@ class Ledger:
         queues = self._queues
         sender = queues.get(tx.sender) or self._load(tx.sender)
         # Subtract before adding: then a transfer to oneself is no special case.
-        if not sender.take(tx):
+        # What counts in a block is what it pays. In a mempool it is what it may pay.
+        if not sender.take(tx, tx.debit):
             raise sender.refusal(tx)
         recipient = queues.get(tx.to) or self._load(tx.to)
         recipient.balance += tx.value

@@ -22,7 +22,7 @@ from cairn.store.directory import (
     check_parts,
     check_present,
     check_room,
-    claim_format,
+    format_path,
     holds_chain,
     is_there,
     make_directory,
@@ -461,10 +461,11 @@ def _missing(directory: Path, begun: Path) -> ChainMissing:
 
 
 def _begin(directory: Path) -> None:
-    """Make what comes before RocksDB's first file: FORMAT, then the watermark."""
-    claim_format(directory)
+    """Make what comes before RocksDB's first file: FORMAT, then the watermark. `inspect` has found no chain."""
     path = watermark_path(directory)
     try:
+        if not is_there(format_path(directory)):
+            mark_format(directory)
         # RocksDB would leave the permissions to the umask.
         make_directory(chain_path(directory))
         if not is_there(path):

@@ -14,10 +14,9 @@ Nothing is copied: tables of RocksDB are hard links, and a revert moves the snap
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -66,11 +65,6 @@ class DevState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far the chain's clock is ahead of the machine's."""
 
 
-class CopyableChain(Protocol):
-    def checkpoint(self, path: Path) -> None:
-        """Copy the chain as of now to `path`, which must not exist."""
-
-
 class DevDirectory:
     """The directory of snapshots and of the clock's offset. Only the process that has the chain open may change it."""
 
@@ -85,7 +79,7 @@ class DevDirectory:
 
     def take_snapshot(
         self,
-        chain: CopyableChain,
+        copy_chain: Callable[[Path], None],
         height: int,
         pending: Iterable[JournalEntry],
         drops: Iterable[tuple[TxHash, DropReason]] = (),
@@ -93,6 +87,7 @@ class DevDirectory:
     ) -> int:
         """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
 
+        `copy_chain` copies the chain as of now to a path that does not exist.
         `drops` are the reasons of what was dropped so far, `up_s` is the node's uptime, from which waiting times of
         queued transactions are counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
@@ -103,7 +98,7 @@ class DevDirectory:
         number = self.state.next_id
         place = snapshot_path(self._directory, number)
         _remove_unlisted(self._directory, self.state)
-        chain.checkpoint(place)
+        copy_chain(place)
         _keep_mempool(place, pending, drops, up_s)
         snapshots = self.state.snapshots | {number: DevSnapshot(height, self.state.offset_s)}
         newest = dict(list(snapshots.items())[-KEPT_SNAPSHOTS:])

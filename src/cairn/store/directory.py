@@ -197,18 +197,6 @@ def check_parts(parts: Parts) -> None:
             raise StoreUnavailable(f"{part} is gone: bring it back; no new one is started")
 
 
-def claim_format(directory: Path) -> None:
-    """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
-    path = format_path(directory)
-    if not is_there(path):
-        try:
-            check_unused(directory)
-            mark_format(directory)
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
-    check_format(directory)
-
-
 def check_unused(directory: Path) -> None:
     """For a directory without FORMAT: raises `WrongFormat` if there is data in it."""
     for part in (*parts_in(directory), snapshots_path(directory), dev_path(directory)):

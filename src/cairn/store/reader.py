@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import islice
 
 from cairn.domain.errors import Corrupt
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, split_records
@@ -82,10 +81,6 @@ class ChainReader:
         """The account after the block at `height`, which must not be below the base."""
         version = self._find_version(address, height)
         return EMPTY_ACCOUNT if version is None else version.account
-
-    def history(self, address: Address, before: Location | None, limit: int) -> list[Location]:
-        """The first of `walk_history`."""
-        return list(islice(self.walk_history(address, before), limit))
 
     def walk_history(self, address: Address, before: Location | None) -> Iterator[Location]:
         """Where the account's transactions are, newest first: those before `before`. Read as far as they are taken.

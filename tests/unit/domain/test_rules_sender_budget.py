@@ -29,9 +29,13 @@ def queue_of(balance: int, nonce: int = 3) -> SenderBudget:
     return SenderBudget(balance, nonce, nonce)
 
 
+def take(queue: SenderBudget, tx: Tx) -> bool:
+    return queue.take(tx, tx.cost)
+
+
 def filled(count: int, balance: int) -> SenderBudget:
     queue = queue_of(balance)
-    assert all(queue.take(transfer(1, 3 + number)) for number in range(count))
+    assert all(take(queue, transfer(1, 3 + number)) for number in range(count))
     return queue
 
 
@@ -47,21 +51,21 @@ def test_transactions_with_the_next_nonces_are_taken_until_the_balance_is_used()
 @pytest.mark.parametrize("balance", [0, COST - 1])
 def test_a_transaction_above_the_balance_is_not_taken(balance: int) -> None:
     queue = filled(1, balance=COST + balance)
-    assert not queue.take(transfer(1, 4))
+    assert not take(queue, transfer(1, 4))
     assert queue.account == Account(balance, 4)
 
 
 @pytest.mark.parametrize("nonce", [2, 3, 5])
 def test_a_nonce_that_is_not_the_next_one_is_not_taken(nonce: int) -> None:
     queue = filled(1, balance=10 * COST)
-    assert not queue.take(transfer(1, nonce))
+    assert not take(queue, transfer(1, nonce))
     assert queue.account == Account(9 * COST, 4)
 
 
 def test_what_is_received_can_be_spent() -> None:
     queue = filled(1, balance=COST)
     queue.balance += COST
-    assert queue.take(transfer(1, 4))
+    assert take(queue, transfer(1, 4))
     assert queue.account == Account(0, 5)
 
 
@@ -91,7 +95,7 @@ def test_the_first_reason_of_a_refusal_in_a_block_is_the_same_on_every_node(
 def test_a_cost_beyond_256_bits_is_refused_for_insufficient_funds() -> None:
     queue = queue_of(MAX_UINT256)
     dearest = transfer(1, 3, gas_price=MAX_UINT256, value=MAX_UINT256)
-    assert not queue.take(dearest)
+    assert not take(queue, dearest)
     assert isinstance(queue.refusal(dearest), InsufficientFunds)
 
 

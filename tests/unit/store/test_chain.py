@@ -10,7 +10,7 @@ from cairn.store import keys
 from cairn.store.chain import AccountCache, ChainStore
 from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
-from tests.support.blocks import BALANCE, extend, grow, head_of, next_transfers, outcome_on, store_genesis
+from tests.support.blocks import BALANCE, extend, grow, head_of, history_of, next_transfers, outcome_on, store_genesis
 from tests.support.core_fixtures import signed
 from tests.support.disk import database_of, flush, no_file_beyond
 from tests.support.transfers import address, transfer
@@ -70,10 +70,10 @@ def test_unknown_blocks_and_transactions_are_none(chain: ChainStore) -> None:
 def test_everything_is_the_same_after_a_new_opening(chain: ChainStore) -> None:
     grow(chain, 3, 20)
     before = (chain.visible, chain.head_hash, chain.head_header, chain.lattice, chain.account(address(1)))
-    history = chain.history(address(1), None, 100)
+    history = history_of(chain, address(1), None, 100)
     again = reopened(chain)
     assert (again.visible, again.head_hash, again.head_header, again.lattice, again.account(address(1))) == before
-    assert again.history(address(1), None, 100) == history
+    assert history_of(again, address(1), None, 100) == history
     extend(again, next_transfers(again, 5))
     assert again.visible == 4
     again.close()
@@ -86,7 +86,7 @@ def test_an_account_not_in_the_cache_is_read_from_the_newest_version(chain: Chai
         assert chain.account(address(1)).nonce == chain.visible
         flush(database_of(chain))
     assert chain.account(address(999)) == Account(6, 0)
-    assert chain.history(address(2), None, 9) == [(2, 1), (1, 1)]
+    assert history_of(chain, address(2), None, 9) == [(2, 1), (1, 1)]
 
 
 def test_history_is_newest_first_and_pages_without_a_hole_or_a_repeat(chain: ChainStore) -> None:
@@ -95,27 +95,27 @@ def test_history_is_newest_first_and_pages_without_a_hole_or_a_repeat(chain: Cha
     extend(chain, [])
     extend(chain, next_transfers(chain, 25))
     expected = [(height, position) for height in (5, 3, 2, 1) for position in range(24, -1, -1)]
-    assert chain.history(address(999), None, 1000) == expected
+    assert history_of(chain, address(999), None, 1000) == expected
     for limit in (1, 7, 25, 26, 100):
         found: list[tuple[int, int]] = []
-        while page := chain.history(address(999), found[-1] if found else None, limit):
+        while page := history_of(chain, address(999), found[-1] if found else None, limit):
             assert len(page) <= limit
             found += page
         assert found == expected
-    assert chain.history(address(999), (4, 3), 2) == expected[25:27]
-    assert chain.history(address(999), (900, 0), 2) == expected[:2]
-    assert chain.history(address(999), (0, 0), 2) == []
-    assert chain.history(address(500), None, 2) == []
+    assert history_of(chain, address(999), (4, 3), 2) == expected[25:27]
+    assert history_of(chain, address(999), (900, 0), 2) == expected[:2]
+    assert history_of(chain, address(999), (0, 0), 2) == []
+    assert history_of(chain, address(500), None, 2) == []
 
 
 def test_history_has_transfers_of_nothing_and_to_oneself_once_and_no_fees(chain: ChainStore) -> None:
     extend(chain, [transfer(1, 0, to=1), transfer(1, 1, value=0, to=500)], proposer=address(600))
     extend(chain, [transfer(1, 2, to=600)], proposer=address(600))
     extend(chain, [transfer(1, 3, to=2)], proposer=address(600))
-    assert chain.history(address(1), None, 9) == [(3, 0), (2, 0), (1, 1), (1, 0)]
-    assert chain.history(address(500), None, 9) == [(1, 1)]
+    assert history_of(chain, address(1), None, 9) == [(3, 0), (2, 0), (1, 1), (1, 0)]
+    assert history_of(chain, address(500), None, 9) == [(1, 1)]
     assert chain.account(address(500)) == EMPTY_ACCOUNT
-    assert chain.history(address(600), None, 9) == [(2, 0)]
+    assert history_of(chain, address(600), None, 9) == [(2, 0)]
     assert chain.account(address(600)).balance == 4 * 210_000 + 1
 
 
@@ -320,4 +320,4 @@ def test_a_broken_link_in_an_accounts_history_is_damage(chain: ChainStore) -> No
     value = keys.encode_version(Account(1, 1), 0) + keys.encode_position(0)
     put(chain, keys.ACCOUNTS, keys.version_key(address(500), 1), value)
     with pytest.raises(Corrupt, match="has no entry at height 0, though a later one says so"):
-        chain.history(address(500), None, 9)
+        history_of(chain, address(500), None, 9)

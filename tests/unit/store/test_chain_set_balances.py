@@ -14,7 +14,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
-from tests.support.blocks import store_genesis
+from tests.support.blocks import history_of, store_genesis
 from tests.support.disk import database_of
 
 RICH = DEV_KEYS[0][0]
@@ -43,7 +43,7 @@ def test_set_balances_are_shown_at_once_and_after_reopening(chain: ChainStore, d
     chain.close()
     chain = ChainStore.open(directory, dev_genesis())
     assert (chain.account(RICH), chain.account(NEW)) == (Account(3, 0), Account(5 * COIN, 0))
-    assert chain.history(NEW, None, 10) == [], "nobody sent it"
+    assert history_of(chain, NEW, None, 10) == [], "nobody sent it"
     assert audit(chain) == 0
     chain.close()
 

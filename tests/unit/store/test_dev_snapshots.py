@@ -65,10 +65,10 @@ def prepared(directory: Path) -> None:
     commit(chain, signed(0))
     kept = DevDirectory(directory)
     kept.set_offset(60)
-    assert kept.take_snapshot(chain, chain.visible, [JournalEntry(7, WAITING)]) == 1
+    assert kept.take_snapshot(chain.checkpoint, chain.visible, [JournalEntry(7, WAITING)]) == 1
     kept.set_offset(3_600)
     commit(chain, WAITING)
-    assert kept.take_snapshot(chain, chain.visible, []) == 2
+    assert kept.take_snapshot(chain.checkpoint, chain.visible, []) == 2
     chain.close()
     write_journal(directory, LATER)
 
@@ -151,16 +151,16 @@ def test_a_snapshot_that_was_never_finished_does_not_exist(
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "sync", refuse)
         with pytest.raises(StoreUnavailable):
-            kept.take_snapshot(chain, 0, [JournalEntry(7, WAITING)])
+            kept.take_snapshot(chain.checkpoint, 0, [JournalEntry(7, WAITING)])
     assert not kept.decide_revert(1)
-    assert kept.take_snapshot(chain, 0, []) == 1
+    assert kept.take_snapshot(chain.checkpoint, 0, []) == 1
     assert kept.state.snapshots.keys() == {1}
 
 
 def test_only_so_many_snapshots_are_kept(directory: Path, chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewind, "KEPT_SNAPSHOTS", 2)
     kept = DevDirectory(directory)
-    assert [kept.take_snapshot(chain, 0, []) for _ in range(4)] == [1, 2, 3, 4]
+    assert [kept.take_snapshot(chain.checkpoint, 0, []) for _ in range(4)] == [1, 2, 3, 4]
     assert kept.state.snapshots.keys() == {3, 4}
     assert not kept.decide_revert(2)
 

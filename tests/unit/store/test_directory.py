@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
-from cairn.store.directory import DirectoryLock, check_format, claim_format, size_on_disk, write_file
+from cairn.store.chain import ChainStore
+from cairn.store.directory import DirectoryLock, check_format, check_unused, mark_format, size_on_disk, write_file
+from tests.support.blocks import store_genesis
 from tests.support.disk import no_file_beyond
 
 HOLD = """
@@ -52,35 +54,31 @@ def test_a_path_that_cannot_be_a_directory_is_refused_with_the_reason(tmp_path: 
         DirectoryLock.acquire(tmp_path / "file" / "below")
 
 
-def test_a_new_directory_is_marked_once_and_then_taken_as_it_is(tmp_path: Path) -> None:
-    claim_format(tmp_path)
+def test_a_directory_that_is_marked_has_our_format(tmp_path: Path) -> None:
+    mark_format(tmp_path)
     assert (tmp_path / "FORMAT").read_text() == "cairn data format 4\n"
-    claim_format(tmp_path)
     check_format(tmp_path)
 
 
 def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
     (tmp_path / "FORMAT").write_text("cairn data format 5\n")
     with pytest.raises(WrongFormat, match="is in format '5'; this version of cairn reads format 4"):
-        claim_format(tmp_path)
-    with pytest.raises(WrongFormat):
         check_format(tmp_path)
 
 
 @pytest.mark.parametrize("part", ["chain", "journal"])
 def test_a_directory_with_data_but_no_format_is_refused(tmp_path: Path, part: str) -> None:
     (tmp_path / part).mkdir()
-    claim_format(tmp_path)
-    (tmp_path / "FORMAT").unlink()
+    check_unused(tmp_path)
     (tmp_path / part / "data").touch()
     with pytest.raises(WrongFormat, match="does not say in which format"):
-        claim_format(tmp_path)
+        check_unused(tmp_path)
 
 
 def test_a_disk_without_room_for_the_mark_is_unavailable(tmp_path: Path) -> None:
-    with no_file_beyond(5), pytest.raises(StoreUnavailable, match="cannot write .*FORMAT"):
-        claim_format(tmp_path)
-    claim_format(tmp_path)
+    with no_file_beyond(5), pytest.raises(StoreUnavailable, match="cannot begin a chain in .*File too large"):
+        ChainStore.open(tmp_path, store_genesis())
+    ChainStore.open(tmp_path, store_genesis()).close()
 
 
 def test_a_directory_without_a_format_cannot_be_followed(tmp_path: Path) -> None:
@@ -98,7 +96,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_the_size_is_what_the_files_occupy(tmp_path: Path) -> None:
-    claim_format(tmp_path)
+    mark_format(tmp_path)
     empty = size_on_disk(tmp_path)
     (tmp_path / "chain").mkdir()
     write_file(tmp_path / "chain" / "table", bytes(range(256)) * 4_096)

@@ -12,7 +12,7 @@ from cairn.domain.errors import ChainMissing, StoreUnavailable
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import BlockHash
 from cairn.store.chain import ChainStore
-from cairn.store.directory import SeenChain, SeenHead, claim_format, journal_path, sync_file
+from cairn.store.directory import SeenChain, SeenHead, journal_path, mark_format, sync_file
 from cairn.store.rocks import Database
 from cairn.store.watermark import Watermark
 from tests.support.damaged_homes import remove, tree
@@ -143,12 +143,12 @@ def unmounted(directory: Path) -> None:
 
 def only_marked(directory: Path) -> None:
     emptied(directory)
-    claim_format(directory)
+    mark_format(directory)
 
 
 def newly_made(directory: Path) -> None:
     emptied(directory)
-    claim_format(directory)
+    mark_format(directory)
     Watermark.create(directory / "watermark")
 
 

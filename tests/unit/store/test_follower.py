@@ -12,7 +12,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path
 from cairn.store.follower import CHECKED_BLOCKS, FollowerStore
 from cairn.store.rocks import WriteBatch
-from tests.support.blocks import extend, grow, head_of, next_transfers, outcome_on
+from tests.support.blocks import extend, grow, head_of, history_of, next_transfers, outcome_on
 from tests.support.disk import compact, database_of, flip_byte, flush, only_file
 from tests.support.transfers import address
 
@@ -40,7 +40,7 @@ def assert_same(follower: FollowerStore, chain: ChainStore) -> None:
             assert follower.find_location(TxHash(hashes[start : start + 32])) == (height, start // 32)
     for who in (1, 2, 39, 40, 999, 500):
         assert follower.account(address(who)) == chain.account(address(who))
-        assert follower.history(address(who), None, 1000) == chain.history(address(who), None, 1000)
+        assert history_of(follower, address(who), None, 1000) == history_of(chain, address(who), None, 1000)
 
 
 def test_a_new_follower_shows_what_is_there(chain: ChainStore, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_block_that_is_not_known_to_be_on_disk_is_not_shown(chain: ChainStore,
     assert follower.find_location(outcome.block.txs[0].hash) is None
     assert follower.find_record(2, 0) is None
     assert follower.account(address(1)).nonce == 1
-    assert follower.history(address(1), None, 9) == [(1, 0)]
+    assert history_of(follower, address(1), None, 9) == [(1, 0)]
     with pytest.raises(Corrupt):
         follower.tx_hashes(2)
 

@@ -311,7 +311,7 @@ def test_a_snapshot_of_a_dev_chain_and_the_revert_to_it_happen_wholly_or_not_at_
 
     with failing(root, check) as failures:
         kept = DevDirectory(data)
-        kept.take_snapshot(chain, chain.visible, [JournalEntry(7, signed(1))])
+        kept.take_snapshot(chain.checkpoint, chain.visible, [JournalEntry(7, signed(1))])
         listed = {1}
         failures.fail()
         expected = {1, 2}

@@ -13,6 +13,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
+from tests.support.blocks import history_of
 from tests.support.disk import database_of
 from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, prune_until, take_snapshot
 
@@ -57,14 +58,14 @@ def test_blocks_below_the_base_are_gone_and_the_state_is_not(chain: ChainStore) 
 
 def test_history_ends_at_the_base(chain: ChainStore) -> None:
     grow_signed(chain, 6)
-    whole = chain.history(PEOPLE[1], None, 100)
+    whole = history_of(chain, PEOPLE[1], None, 100)
     chain.prune(4, rest)
-    assert chain.history(PEOPLE[1], None, 100) == [place for place in whole if place[0] >= 4]
-    assert chain.history(PEOPLE[1], (4, 2), 100) == [(4, 1)]
-    assert chain.history(PEOPLE[1], (4, 1), 100) == []
+    assert history_of(chain, PEOPLE[1], None, 100) == [place for place in whole if place[0] >= 4]
+    assert history_of(chain, PEOPLE[1], (4, 2), 100) == [(4, 1)]
+    assert history_of(chain, PEOPLE[1], (4, 1), 100) == []
     stranger = Address(bytes(16) + (1_000).to_bytes(4, "big"))
     assert chain.account(stranger).balance == 5
-    assert chain.history(stranger, None, 10) == []
+    assert history_of(chain, stranger, None, 10) == []
 
 
 def test_an_idle_account_keeps_its_last_version_until_it_is_touched_again(chain: ChainStore) -> None:
@@ -146,7 +147,7 @@ def test_followers_never_look_below_the_base(chain: ChainStore, tmp_path: Path) 
     assert follower.catch_up() == 9
     assert follower.base == 6
     assert follower.find_header(5) is None
-    assert follower.history(PEOPLE[1], None, 100)[-1][0] == 6
+    assert history_of(follower, PEOPLE[1], None, 100)[-1][0] == 6
     assert follower.account(PEOPLE[1]) == chain.account(PEOPLE[1])
     follower.close()
 

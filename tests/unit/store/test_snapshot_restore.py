@@ -18,7 +18,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.snapshot import ROOM_PER_ACCOUNT, Manifest, encode_account, most_accounts
 from tests.support.audit import audit
-from tests.support.blocks import head_of
+from tests.support.blocks import head_of, history_of
 from tests.support.core_fixtures import signed_of_each_type
 from tests.support.disk import database_of, files_of, flush
 from tests.support.snapshots import (
@@ -74,8 +74,8 @@ def test_blocks_are_added_after_a_restored_snapshot(chain: ChainStore, joining: 
     assert [address for address, _ in joining.accounts_at(7)] == [address for address, _ in chain.accounts_at(7)]
     for address, version in chain.accounts_at(7):
         assert joining.account(address) == version.account
-        assert joining.history(address, None, 10) == [
-            place for place in chain.history(address, None, 10) if place[0] == 7
+        assert history_of(joining, address, None, 10) == [
+            place for place in history_of(chain, address, None, 10) if place[0] == 7
         ]
     for _ in range(3):
         txs = [pay(chain, 0, NOBODY, 3), pay(chain, 1, PEOPLE[2])]
@@ -111,7 +111,7 @@ def test_a_restored_chain_is_reopened_and_followed(chain: ChainStore, joining: C
     txs = [pay(again, 4, NOBODY)]
     assert add_block(again, txs).block == add_block(chain, txs).block
     assert follower.catch_up() == 8
-    assert follower.history(PEOPLE[4], None, 5) == [(8, 0)]
+    assert history_of(follower, PEOPLE[4], None, 5) == [(8, 0)]
     late = FollowerStore.open(joining.directory, tmp_path / "late")
     assert (late.base, late.visible) == (7, 8)
     for store in (follower, late, again):

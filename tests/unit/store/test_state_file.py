@@ -33,7 +33,7 @@ def chain_dir(tmp_path: Path) -> Path:
     journal = Journal.open(journal_path(directory), chain.journal_bounds)
     kept = DevDirectory(directory)
     extend(chain, [transfer(1, 0)])
-    kept.take_snapshot(chain, 1, [])
+    kept.take_snapshot(chain.checkpoint, 1, [])
     extend(chain, [transfer(1, 1)])
     kept.set_offset(3_600)
     journal.append_add(5, signed(0), b"\0" * 282)

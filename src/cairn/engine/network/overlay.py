@@ -77,7 +77,7 @@ class Overlay:
             try:
                 validate_tx(tx, rules)
                 # Nearly all have their sender's next nonce.
-                if sender_txs.take(tx):
+                if sender_txs.take(tx, tx.cost):
                     sender_txs.txs.append(tx)
                     by_sender[tx.sender] = sender_txs
                 else:
