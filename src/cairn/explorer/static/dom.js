@@ -78,3 +78,11 @@ export function fill(element, ...children) {
     append(element, children);
     return element;
 }
+
+/**
+ * Tell a screen reader something besides what has the focus: rarely, and never every block.
+ * @param {string} text
+ */
+export function announce(text) {
+    find(document, "#announcer", HTMLElement).textContent = text;
+}

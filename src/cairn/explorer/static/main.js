@@ -1,8 +1,7 @@
 // Puts the page together: what is live, which view is shown, and the header around it.
 
-import { announce } from "./announcer.js";
 import { forgetDescription } from "./api.js";
-import { find } from "./dom.js";
+import { announce, find } from "./dom.js";
 import { Live } from "./live.js";
 import { isDevChain, learnNames } from "./names.js";
 import { Router } from "./router.js";
@@ -12,12 +11,11 @@ import { accountView } from "./views/account.js";
 import { accountsView } from "./views/accounts.js";
 import { blockView } from "./views/block.js";
 import { blocksView } from "./views/blocks.js";
-import { faucetView } from "./views/faucet.js";
+import { missingView } from "./views/failure.js";
 import { mempoolView } from "./views/mempool.js";
-import { missingView } from "./views/missing.js";
 import { overviewView } from "./views/overview.js";
 import { searchView } from "./views/search.js";
-import { sendView } from "./views/send.js";
+import { faucetView, sendView } from "./views/send.js";
 import { statusView } from "./views/status.js";
 import { transactionView } from "./views/transaction.js";
 import { validatorsView } from "./views/validators.js";

@@ -1,9 +1,8 @@
 // The progress of a transaction: accepted, pending, confirmed.
 
 import { asFailure, awaitTransaction, isProblem, pause, Unreachable } from "./api.js";
-import { announce } from "./announcer.js";
 import { grouped } from "./amounts.js";
-import { fill, h } from "./dom.js";
+import { announce, fill, h } from "./dom.js";
 import { blockLink, copyButton, hashLink } from "./widgets.js";
 
 /** @import { Confirmed } from "./api.js" */

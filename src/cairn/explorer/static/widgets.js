@@ -2,9 +2,8 @@
 
 import { checksummed } from "./addresses.js";
 import { fittingUnit, grouped, splitAmount, UNITS, unitWord } from "./amounts.js";
-import { announce } from "./announcer.js";
 import { knownTotals, MOST_ADDED_UP } from "./contents.js";
-import { fill, h, s } from "./dom.js";
+import { announce, fill, h, s } from "./dom.js";
 import { nameOf } from "./names.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";

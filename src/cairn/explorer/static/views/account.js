@@ -1,10 +1,9 @@
 // One account: its balance, its pending transactions, and everything that it sent or received.
 
 import { devAccounts, getAccount, listHistory, listMempool } from "../api.js";
-import { announce } from "../announcer.js";
 import { checksummed } from "../addresses.js";
 import { grouped } from "../amounts.js";
-import { h } from "../dom.js";
+import { announce, h } from "../dom.js";
 import { refusalPlace, untilDone } from "../fields.js";
 import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
 import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";

@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { wordsView } from "../widgets.js";
 
 /** @import { Failure } from "../api.js" */
-/** @import { Context, Shown } from "../router.js" */
+/** @import { Context, Shown, View } from "../router.js" */
 
 /**
  * What a person may try next.
@@ -74,4 +74,13 @@ export function failureView(failure, context) {
         ],
         mayPass(failure) && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
     );
+}
+
+/**
+ * For a route that names no view.
+ * @type {View}
+ */
+export async function missingView() {
+    const words = "There is nothing at this address. Use the search field, or go to the overview.";
+    return wordsView("No such page", [h("p", null, words)]);
 }

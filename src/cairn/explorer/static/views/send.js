@@ -1,6 +1,6 @@
-// Sends coins, and shows the transaction until it is confirmed.
+// The two forms that pay: from an account of a dev chain or a wallet, and from the faucet of a dev chain.
 
-import { devAccounts } from "../api.js";
+import { askFaucet, devAccounts, faucetAmounts } from "../api.js";
 import { describeAmount, grouped, ONE_COIN, TRANSFER_GAS } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { addressField, amountField, paymentForm } from "../fields.js";
@@ -99,4 +99,36 @@ export async function sendView(context) {
     const sources = await findSources(dev, context);
     const body = sources.length ? transferForm(sources, dev, context) : nobodySigns();
     return narrowView("Send", pageHead("Send coins"), body);
+}
+
+const noFaucet = () =>
+    card(
+        null,
+        h("p", { class: "lead" }, "This chain has no faucet."),
+        h("p", null, "Only dev chains have one."),
+    );
+
+/** @type {View} */
+export async function faucetView({ route, signal }) {
+    const head = pageHead("Faucet");
+    const dev = await devAccounts(signal);
+    if (dev.length === 0) return narrowView("Faucet", head, noFaucet());
+    const to = addressField(
+        "to",
+        "Account",
+        route.query.get("to") ?? "",
+        "Any address, a label of yours, or the name of a dev account, such as dev0. The account may be new.",
+    );
+    const { usual, most } = await faucetAmounts(signal);
+    const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
+    const progress = h("div", { class: "progress-place" });
+    const form = paymentForm("Send coins", null, to, amount, async (address, value) => {
+        showProgress(progress, (await askFaucet(address, value)).txHash, signal);
+    });
+    const about = h(
+        "p",
+        { class: "lead" },
+        `Coins of a dev chain have no value. Take up to ${describeAmount(most)} at a time.`,
+    );
+    return narrowView("Faucet", head, card(null, about, form, progress));
 }

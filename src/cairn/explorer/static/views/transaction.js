@@ -1,9 +1,8 @@
 // One transaction: what it moves, where it is, and the proof that its block holds it.
 
 import { getProof, getTransaction } from "../api.js";
-import { announce } from "../announcer.js";
 import { formatAmount, grouped } from "../amounts.js";
-import { fill, h } from "../dom.js";
+import { announce, fill, h } from "../dom.js";
 import { untilConfirmed } from "../progress.js";
 import { verifyProof } from "../proof.js";
 import { missingNonce, nextNonces } from "../queue.js";
