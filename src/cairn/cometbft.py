@@ -72,7 +72,7 @@ class CometBFT:
             raise InvalidConfig(f"{self.binary} is CometBFT {found}; this node works with {VERSION_SERIES}x")
 
     def _config(self) -> dict[str, Any]:
-        """Raises `InvalidConfig`."""
+        """The content of config.toml. Raises `InvalidConfig`."""
         try:
             return tomllib.loads(self.config_file.read_text())
         except FileNotFoundError:

@@ -31,7 +31,7 @@ _held_pipes: set[IO[str]] = set()
 
 
 class NodeNotStarted(Exception):
-    """There is no program that runs a node, or it ended or hangs, with what it says."""
+    """There is no program that runs a node, or it ended or hangs. The text has its output."""
 
 
 class DevChain:
@@ -63,7 +63,7 @@ class DevChain:
         return str(self.rpc("evm_snapshot"))
 
     def revert(self, snapshot: str) -> None:
-        """Raises `ValueError` for a snapshot that is unknown or used up."""
+        """Go back to a snapshot. Raises `ValueError` for one that is unknown or used up."""
         if not self.rpc("evm_revert", snapshot):
             raise ValueError(f"there is no snapshot {snapshot}, or it is used up")
 
@@ -148,7 +148,7 @@ def cairn_options() -> Sequence[str]:
 
 @pytest.fixture(scope="session")
 def cairn_node(cairn_options: Sequence[str]) -> Iterator[DevChain]:
-    """The node of the session. What a test does through it alone, the next test finds done."""
+    """The node of the session. What a test changes through it is not undone."""
     with running_node(cairn_options) as chain:
         yield chain
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cairn.cli.network.join import trust
+from cairn.cli.network.join import state_sync_settings
 from tests.support.network import Network, NetworkNode, scratch_parent
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
@@ -43,7 +43,7 @@ def test_a_node_joins_from_a_snapshot(cometbft_tools: Path, scratch: Path) -> No
             giver.public.await_confirmed(
                 giver.public.submit(sign_transfer(dev_account(0), stranger.address, 1_000 + nonce, nonce))
             )
-        joiner.configure(trust([f"127.0.0.1:{rpc_port}"], time.time()))
+        joiner.configure(state_sync_settings([f"127.0.0.1:{rpc_port}"], time.time()))
         joiner.start()
         joiner.await_height(giver.height())
 

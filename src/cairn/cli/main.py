@@ -66,7 +66,10 @@ class Program(TyperGroup):
 
 
 def check_text(args: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raises `InvalidConfig` for bytes that are not UTF-8, of which Python makes what no other program understands."""
+    """Check that arguments and variables are UTF-8: Python decodes other bytes to what no other program understands.
+
+    Raises `InvalidConfig`.
+    """
     for given in args:
         if not is_text(given):
             raise InvalidConfig(f"the argument {os.fsencode(given)!r} is not text in UTF-8")

@@ -1,4 +1,4 @@
-"""Every setting as an option of the command line, made from `Settings`."""
+"""Options that commands share: one for each setting of a node, made from `Settings`; the node; the keys."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 
 MORE_SETTINGS = "More settings"
-"""The panel of --help for those who know what they are after."""
+"""The panel of --help for the options that few people need."""
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -1,4 +1,4 @@
-"""The node that a command uses, through the Python client, and its errors as advice to the user."""
+"""The node that a command uses, by the Python client: its errors as advice, and why a transfer is not confirmed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ _AFTER_DROP = {
     "cannot be applied": ": no block can hold it; the node's log says why",
     "expired": " unless it is sent again, with the earlier nonces that were missing",
 }
-"""By reason. What has lost its nonce is never valid again."""
+"""Advice by the reason of the drop. A transaction whose nonce was used is never valid again."""
 
 
 def ask_node(url: str, action: Callable[[AsyncClient], Awaitable[T]], chain_id: int | None = None) -> T:
@@ -125,29 +125,29 @@ def gaps_between(first: int, nonce: int, held: Iterable[int]) -> list[range]:
     return [gap for gap in gaps if gap]
 
 
-def tell_missing(gaps: Sequence[range]) -> str:
+def describe_missing(gaps: Sequence[range]) -> str:
     """`nonce 7 is missing`, `nonces 7 to 9, 12 are missing`."""
     told = ", ".join(str(gap[0]) if gap[0] == gap[-1] else f"{gap[0]} to {gap[-1]}" for gap in gaps)
     is_one = len(gaps) == 1 and gaps[0][0] == gaps[0][-1]
     return f"nonce {told} is missing" if is_one else f"nonces {told} are missing"
 
 
-def tell_not_held(tx: PendingTransaction) -> str:
+def describe_not_held(tx: PendingTransaction) -> str:
     """`replaced here by 0x12…: another node may still confirm it`."""
     by = f" by {tx.replaced_by}" if tx.replaced_by else ""
     return f"{tx.not_held} here{by}: another node may still confirm it"
 
 
 async def wait_confirmed(node: AsyncClient, tx_hash: str, timeout_s: float) -> ConfirmedTransaction:
-    """Raises `TimedOut` with the missing nonces, if any, and whatever the client raises."""
+    """The transaction once a block holds it. Raises `TimedOut` with the missing nonces, and the client's errors."""
     try:
         return await node.wait(tx_hash, timeout_s)
     except ConfirmationTimeout as timeout:
         tx = await node.transaction(tx_hash)
         if isinstance(tx, PendingTransaction) and tx.not_held is not None:
-            raise TimedOut(f"{timeout}: {tell_not_held(tx)}", tx_hash=tx_hash) from None
+            raise TimedOut(f"{timeout}: {describe_not_held(tx)}", tx_hash=tx_hash) from None
         missing = await find_missing(node, tx.sender, tx.nonce)
         if not missing:
             raise
         advice = "no block can take it before they are sent; `cairn send` without --nonce sends the first of them"
-        raise TimedOut(f"{timeout}: {tell_missing(missing)}, and {advice}", tx_hash=tx_hash) from None
+        raise TimedOut(f"{timeout}: {describe_missing(missing)}, and {advice}", tx_hash=tx_hash) from None

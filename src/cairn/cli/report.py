@@ -1,4 +1,4 @@
-"""How a command says what went wrong: a line on standard error that says what to do next, and an exit code."""
+"""How a command fails: a line on standard error that says what to do next, and an exit code."""
 
 import json
 import sys
@@ -91,7 +91,7 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
-        # Whoever read along has seen enough (`cairn watch | head`).
+        # The reader has closed the pipe (`cairn watch | head`).
         drop_output()
         raise typer.Exit(ExitCode.DONE) from None
 

@@ -1,4 +1,7 @@
-"""Output for people and for scripts: the same at a terminal and in a pipe, except for colour."""
+"""Output for people and for scripts: the same at a terminal and in a pipe, except for colour.
+
+Also the standard streams as every command may expect them: open, and waited for while they take no more.
+"""
 
 import io
 import json
@@ -46,7 +49,7 @@ def print_lines(lines: Iterable[Line]) -> None:
 
 
 def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
-    """One thing, with a line for each field."""
+    """The fields of one thing, a line for each."""
     width = max(len(name) for name, _ in pairs)
     print_lines(Text.assemble((f"{name:<{width}}{GAP}", "bold"), plain(value)) for name, value in pairs)
 
@@ -118,7 +121,7 @@ class PatientFile(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Call it before anything else opens a file."""
+    """Open those that are closed, and make standard output wait. Call it before anything else opens a file."""
     if sys.stdin is None:
         sys.stdin = _open_nothing("r")
     if sys.stdout is None:

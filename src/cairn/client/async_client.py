@@ -36,8 +36,8 @@ from cairn.client.transport import (
     Repeat,
     Transport,
     delays,
-    leaves_open,
-    may_be_taken,
+    may_be_accepted,
+    may_be_carried_out,
     path_of,
 )
 from cairn.client.wallet import AsyncWallet
@@ -125,7 +125,9 @@ class AsyncClient(AsyncReads):
             if isinstance(transfer, SignedTransfer):
                 check_same(transfer.tx_hash, submitted.tx_hash)
         except ClientError as failure:
-            if isinstance(transfer, SignedTransfer) and (isinstance(failure, NodeUnreachable) or leaves_open(failure)):
+            if isinstance(transfer, SignedTransfer) and (
+                isinstance(failure, NodeUnreachable) or may_be_accepted(failure)
+            ):
                 failure.tx_hash, failure.submission = transfer.tx_hash, body
             raise
         return submitted
@@ -165,7 +167,7 @@ class AsyncClient(AsyncReads):
             if len(answers) != len(left):
                 raise UnexpectedAnswer(f"{self.url} gave {len(answers)} results for {len(left)} transactions")
             for number, answer in zip(left, answers, strict=True):
-                results[number] = _noted(_result_of(answer), number, uncertain)
+                results[number] = _mark_repeated(_result_of(answer), number, uncertain)
             left = [number for number in left if repeat == "always" and _is_transient(results[number])]
             if not left or not await deadline.pause(delay_s):
                 break
@@ -275,11 +277,11 @@ def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
         raise UnexpectedAnswer(f"a result of a submission cannot be read: {error}") from None
 
 
-def _noted(result: Submitted | ApiError, number: int, uncertain: set[int]) -> Submitted | ApiError:
+def _mark_repeated(result: Submitted | ApiError, number: int, uncertain: set[int]) -> Submitted | ApiError:
     """Record in an error whether an earlier attempt may have been accepted, and whether this one may have been."""
     if isinstance(result, ApiError):
         result.was_repeated = number in uncertain
-        if may_be_taken(result):
+        if may_be_carried_out(result):
             uncertain.add(number)
     return result
 

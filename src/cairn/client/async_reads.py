@@ -125,7 +125,7 @@ class AsyncReads:
 
 
 def check_same(asked: str | int, answered: str | int) -> None:
-    """Raises `UnexpectedAnswer` when the answer is about something else."""
+    """Check that the answer is about what was asked for. Raises `UnexpectedAnswer`."""
     if str(asked).lower() != str(answered):
         raise UnexpectedAnswer(f"the node was asked for {asked} and answered with {answered}")
 
@@ -162,7 +162,7 @@ async def pages(
 async def _page_from(
     transport: Transport, path: str, items: Decoder[list[T]], query: Mapping[str, str | int], least_height: int
 ) -> ListPage[T]:
-    """Raises `NodeUnreachable` when no node with that height answers in time."""
+    """A page from a node that has that height. Raises `NodeUnreachable` when none answers in time."""
     deadline = Deadline(transport.timeout_s)
     for delay_s in delays():
         page = await transport.get_page(path, items, query)

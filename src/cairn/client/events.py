@@ -198,7 +198,7 @@ class EventChannel:
 
 
 class _Socket:
-    """One connection, and why it is not used any longer."""
+    """One connection, and why it ended."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
@@ -221,7 +221,7 @@ class _Socket:
 
     @contextmanager
     def while_open(self) -> Iterator[None]:
-        """Leave what it is used for when it is lost or of no use; anything else is raised."""
+        """Leave the block when the connection is lost or the node refuses for now; other errors are raised."""
         try:
             yield
         except ConnectionClosed:

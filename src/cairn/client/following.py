@@ -49,7 +49,7 @@ class RevertWatch:
         return _reverts_of(chain) > self._number
 
     async def refuse(self, told: int | None) -> None:
-        """Raises `ChainReverted`: confirmations may be void, and pending transactions gone."""
+        """Raise `ChainReverted` if there was one: confirmations may be void, and pending transactions gone."""
         _, reverted_to = await self.look(told)
         if reverted_to is not None:
             raise ChainReverted(reverted_to)
@@ -158,7 +158,7 @@ class BlockFollower:
         return True
 
     def _check_behind(self, head: Head, last: Block) -> None:
-        """Raises `ChainChanged` when the lower head is not one of the same chain, which is still to grow.
+        """Check that the lower head belongs to the same chain, on a node that is behind. Raises `ChainChanged`.
 
         Time never runs backwards on a chain: a block that is lower and later is of another one. One that was made
         within the same second is not later; then only its hash tells.

@@ -60,7 +60,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 PROBLEM = Decoder(Problem)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections, TooManyUnansweredBytes)
+_NOT_ACCEPTED = (Limited, MempoolFull, Starting, TooManyConnections, TooManyUnansweredBytes)
 """Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
 
 
@@ -223,7 +223,7 @@ class Transport:
                     return HttpAnswer(response, was_repeated)
                 raise problem_error(response.status_code, response.content, response.headers.get("retry-after"))
             except (ApiError, NodeUnreachable) as failure:
-                was_repeated = _noted(failure, was_repeated)
+                was_repeated = _mark_repeated(failure, was_repeated)
                 if not _may_repeat(failure, repeat):
                     raise
                 if not await deadline.pause(max(delay_s, _suggested_delay_s(failure))):
@@ -296,29 +296,29 @@ def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError
     return error_of(problem, seconds)
 
 
-def may_be_taken(failure: ApiError | NodeUnreachable) -> bool:
+def may_be_carried_out(failure: ApiError | NodeUnreachable) -> bool:
     """Whether the request may have been carried out all the same."""
-    return failure.was_sent if isinstance(failure, NodeUnreachable) else not isinstance(failure, _UNTAKEN)
+    return failure.was_sent if isinstance(failure, NodeUnreachable) else not isinstance(failure, _NOT_ACCEPTED)
 
 
-def leaves_open(failure: ClientError) -> bool:
-    """Whether a signed transaction may have been accepted, though its submission ended with this."""
+def may_be_accepted(failure: ClientError) -> bool:
+    """Whether a signed transaction may have been accepted, though its submission failed with this error."""
     if isinstance(failure, NodeUnreachable):
         return failure.was_sent
     if isinstance(failure, ApiError):
-        is_lost = failure.status >= 500 and not isinstance(failure, _UNTAKEN)
+        is_lost = failure.status >= 500 and not isinstance(failure, _NOT_ACCEPTED)
         # The rules never refuse what was accepted before.
         return is_lost or (failure.was_repeated and not isinstance(failure, TxRejected))
     return isinstance(failure, UnexpectedAnswer)
 
 
-def _noted(failure: ApiError | NodeUnreachable, was_repeated: bool) -> bool:
+def _mark_repeated(failure: ApiError | NodeUnreachable, was_repeated: bool) -> bool:
     """Record in the failure whether an earlier attempt may have been accepted; returns that for the next one."""
     if isinstance(failure, NodeUnreachable):
         failure.was_sent = failure.was_sent or was_repeated
     else:
         failure.was_repeated = was_repeated
-    return was_repeated or may_be_taken(failure)
+    return was_repeated or may_be_carried_out(failure)
 
 
 def _may_repeat(failure: ApiError | NodeUnreachable, repeat: Repeat) -> bool:

@@ -41,7 +41,7 @@ from cairn.client.errors import (
 )
 from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
-from cairn.client.transport import Deadline, delays, leaves_open
+from cairn.client.transport import Deadline, delays, may_be_accepted
 from cairn.domain.transactions import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
@@ -55,7 +55,7 @@ MAX_REMEMBERED = 10_000
 BEHIND_TIMEOUT_S = 60.0
 """How long to wait for a node that does not know an accepted payment yet."""
 
-_TAKEN = (NonceTooLow, NonceTooHigh, ReplacementUnderpriced)
+_NONCE_USED = (NonceTooLow, NonceTooHigh, ReplacementUnderpriced)
 
 
 class WalletNode(Protocol):
@@ -86,6 +86,11 @@ class Price(NamedTuple):
             if number is not None and type(number) is not int:
                 raise InvalidField(field, "is not an integer")
         return price_terms(None, *self, base_fee)
+
+    def settled(self, base_fee: int) -> "Price":
+        """The same price on a chain with that gas price, with nothing left open."""
+        terms = self.terms(base_fee)
+        return Price(None, terms.max_fee, terms.max_tip) if terms.kind == DYNAMIC_FEE else Price(terms.gas_price)
 
 
 class _Payment:
@@ -122,7 +127,7 @@ class AsyncWallet:
         self._node = node
         self._account = account
         self._chain: Chain | None = None
-        self._waiting: deque[_Payment] = deque()
+        self._queue: deque[_Payment] = deque()
         self._next_nonce: int | None = None
         """None if the node must be asked."""
         self._available = 0
@@ -160,11 +165,11 @@ class AsyncWallet:
 
         Cancelling stops a payment only while it is not signed yet.
         """
-        return await self._line_up(to, value, gas, Price(gas_price, max_fee, tip))
+        return await self._enqueue(to, value, gas, Price(gas_price, max_fee, tip))
 
     async def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
         """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
-        answers = [self._line_up(to, value, TRANSFER_GAS, Price()) for to, value in payments]
+        answers = [self._enqueue(to, value, TRANSFER_GAS, Price()) for to, value in payments]
         results = await asyncio.gather(*answers, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, ClientError):
@@ -183,7 +188,7 @@ class AsyncWallet:
         tip: int | None = None,
     ) -> SignedTransfer:
         """Sign without submitting. Without `nonce` it uses the account's next one, but does not reserve it."""
-        chain = await self._terms()
+        chain = await self._chain_rules()
         if nonce is None:
             nonce = (await self._node.account(self.address)).pending_nonce
         payment = _Payment(to, value, gas, Price(gas_price, max_fee, tip))
@@ -197,42 +202,42 @@ class AsyncWallet:
 
     # The queue.
 
-    def _line_up(self, to: str, value: int, gas: int, price: Price) -> "asyncio.Future[str]":
+    def _enqueue(self, to: str, value: int, gas: int, price: Price) -> "asyncio.Future[str]":
         payment = _Payment(to, value, gas, price)
-        self._waiting.append(payment)
+        self._queue.append(payment)
         if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send_waiting())
+            self._sending = asyncio.create_task(self._send_queued())
             self._sending.add_done_callback(self._ended)
         return payment.answer
 
-    async def _send_waiting(self) -> None:
+    async def _send_queued(self) -> None:
         """Send one request at a time, until no payment waits."""
         try:
-            await self._check_place()
-            while self._waiting:
+            await self._check_next_nonce()
+            while self._queue:
                 batch = await self._next_batch()
                 if batch:
                     await self._submit(batch)
         except ClientError as failure:
             # None of them is signed yet, so none has happened.
-            self._refuse_waiting(failure)
+            self._refuse_queued(failure)
 
     def _ended(self, sending: "asyncio.Task[None]") -> None:
         """Fail the payments that would wait for ever."""
         failure = asyncio.CancelledError() if sending.cancelled() else sending.exception()
         if failure is not None:
-            self._refuse_waiting(failure)
+            self._refuse_queued(failure)
 
-    def _refuse_waiting(self, failure: BaseException) -> None:
-        for payment in self._waiting:
+    def _refuse_queued(self, failure: BaseException) -> None:
+        for payment in self._queue:
             payment.refuse(failure)
-        self._waiting.clear()
+        self._queue.clear()
 
     async def _next_batch(self) -> list[_Signed]:
         """The signed payments from the head of the queue that can be sent together; empty if all are refused."""
-        chain = await self._terms()
+        chain = await self._chain_rules()
         batch = [] if self._next_nonce is None else self._sign_affordable(self._next_nonce, chain)
-        if not batch and self._waiting:
+        if not batch and self._queue:
             next_nonce = await self._synchronise()
             # What the account seems unable to pay goes alone: the node decides, and no other is affected.
             batch = self._sign_affordable(next_nonce, chain) or self._sign_first(next_nonce, chain)
@@ -241,21 +246,21 @@ class AsyncWallet:
     def _sign_affordable(self, nonce: int, chain: Chain) -> list[_Signed]:
         batch: list[_Signed] = []
         available = self._available
-        while self._waiting and len(batch) < MAX_TOGETHER:
-            payment = self._waiting[0]
+        while self._queue and len(batch) < MAX_TOGETHER:
+            payment = self._queue[0]
             signed = self._sign_or_refuse(payment, nonce + len(batch), chain)
             if signed is not None:
                 available -= signed.cost
                 if available < 0:
                     break
                 batch.append((payment, signed))
-            self._waiting.popleft()
+            self._queue.popleft()
         return batch
 
     def _sign_first(self, nonce: int, chain: Chain) -> list[_Signed]:
-        if not self._waiting:
+        if not self._queue:
             return []
-        payment = self._waiting.popleft()
+        payment = self._queue.popleft()
         signed = self._sign_or_refuse(payment, nonce, chain)
         return [] if signed is None else [(payment, signed)]
 
@@ -271,7 +276,7 @@ class AsyncWallet:
             return None
 
     def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
-        """Raises the error that the node would answer with."""
+        """Sign, and check what the node would. Raises the error that it would answer with."""
         # Sign first: that also finds values that are not numbers. Unique, because another program may make the same
         # payment with the same nonce: the node would see one transaction and tell both that it was made.
         signed = self._sign_at(payment, nonce, chain, unique=True)
@@ -285,21 +290,22 @@ class AsyncWallet:
         return signed
 
     def _sign_at(self, payment: _Payment, nonce: int, chain: Chain, unique: bool) -> SignedTransfer:
-        terms = payment.price.terms(chain.gas_price)
-        is_dynamic = terms.kind == DYNAMIC_FEE
+        price = payment.price.settled(chain.gas_price)
         signed = self._account.sign(
             payment.to,
             payment.value,
             nonce=nonce,
             chain_id=chain.chain_id,
             gas=payment.gas,
-            gas_price=None if is_dynamic else terms.gas_price,
-            max_fee=terms.max_fee if is_dynamic else None,
-            tip=terms.max_tip,
+            gas_price=price.gas_price,
+            max_fee=price.max_fee,
+            tip=price.tip or 0,
             unique=unique,
         )
+        if price.max_fee is None:
+            return signed
         # The chain's own price is known here.
-        return msgspec.structs.replace(signed, gas_price=terms.gas_price) if is_dynamic else signed
+        return msgspec.structs.replace(signed, gas_price=price.terms(chain.gas_price).gas_price)
 
     async def _submit(self, batch: list[_Signed]) -> None:
         # Until there is an answer, only the node knows what has become of these nonces.
@@ -312,7 +318,7 @@ class AsyncWallet:
             settled = await asyncio.gather(*(self._settle(signed, result) for (_, signed), result in pairs))
         except ClientError as failure:
             for payment, signed in batch:
-                payment.refuse(_about(failure, signed))
+                payment.refuse(_error_of_payment(failure, signed))
             return
         except BaseException as failure:
             # Cancelled, or a mistake of ours: whoever waits must hear of it.
@@ -329,17 +335,17 @@ class AsyncWallet:
                 self._available -= signed.cost
                 self._accepted[signed.nonce] = signed.tx_hash
                 payment.accept(signed.tx_hash)
-            elif isinstance(result, _TAKEN) and payment.attempts < NONCE_ATTEMPTS:
+            elif isinstance(result, _NONCE_USED) and payment.attempts < NONCE_ATTEMPTS:
                 again.append(payment)
             else:
-                payment.refuse(_about(result, signed))
-        self._waiting.extendleft(reversed(again))
+                payment.refuse(_error_of_payment(result, signed))
+        self._queue.extendleft(reversed(again))
         while len(self._accepted) > MAX_REMEMBERED:
             del self._accepted[next(iter(self._accepted))]
 
     async def _settle(self, signed: SignedTransfer, result: Submitted | ApiError) -> Submitted | ClientError:
         """Find out whether this payment itself used the nonce. If so, signing it again would pay twice."""
-        if not isinstance(result, _TAKEN) or not result.was_repeated:
+        if not isinstance(result, _NONCE_USED) or not result.was_repeated:
             return result
         try:
             return Submitted((await self._node.transaction(signed.tx_hash)).status, signed.tx_hash)
@@ -348,7 +354,7 @@ class AsyncWallet:
         except ClientError:
             return OutcomeUnknown(signed.tx_hash)
 
-    async def _check_place(self) -> None:
+    async def _check_next_nonce(self) -> None:
         """After a pause, check that the account's next nonce is still the same.
 
         After a revert of a dev chain, the old one could be ahead of the account: accepted, but never mined.
@@ -387,7 +393,7 @@ class AsyncWallet:
         Or the node no longer holds it. Another one may, so that is waited for first. In the end its nonce is used
         again: of two payments with one nonce only one is made, and the other is dropped then.
         """
-        if (await self._terms()).engine == EMBEDDED:
+        if (await self._chain_rules()).engine == EMBEDDED:
             # A chain with one node, which is never behind: it was reverted, or has dropped the payment.
             return True
         try:
@@ -398,19 +404,19 @@ class AsyncWallet:
             return False
         return waited and isinstance(found, PendingTransaction) and found.not_held is not None
 
-    async def _terms(self) -> Chain:
+    async def _chain_rules(self) -> Chain:
         """The chain's rules, which never change."""
         if self._chain is None:
             self._chain = await self._node.chain()
         return self._chain
 
 
-def _about(failure: ClientError, signed: SignedTransfer) -> ClientError:
+def _error_of_payment(failure: ClientError, signed: SignedTransfer) -> ClientError:
     """The failure as the error of one payment, with its transaction if that may have been accepted."""
     own: ClientError
     if isinstance(failure, NodeUnreachable):
         own = NodeUnreachable(str(failure), was_sent=failure.was_sent)
-    elif leaves_open(failure):
+    elif may_be_accepted(failure):
         own = copy(failure)
     else:
         return failure

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.cli.network.join import trust
+from cairn.cli.network.join import state_sync_settings
 from cairn.cometbft import TomlValue
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
@@ -100,7 +100,7 @@ def transfer(node: NetworkNode, nonce: int) -> str:
 
 def test_a_fifth_node_joins_from_a_snapshot(network: Network) -> None:
     *others, newcomer = network.nodes
-    newcomer.configure(trust([node.rpc_address for node in others[:2]], time.time()))
+    newcomer.configure(state_sync_settings([node.rpc_address for node in others[:2]], time.time()))
     with Pace(network.is_paused) as pace:
         began = time.monotonic()
         newcomer.launch()

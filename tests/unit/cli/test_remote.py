@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from cairn.cli.remote import connect, explained_errors, gaps_between, tell_missing, tell_not_held
+from cairn.cli.remote import connect, describe_missing, describe_not_held, explained_errors, gaps_between
 from cairn.cli.report import CommandFailed, ExitCode
 from cairn.client import errors
 from cairn.client.models import PendingTransaction
@@ -101,7 +101,7 @@ def test_what_is_no_url_is_refused(url: str) -> None:
     ],
 )
 def test_missing_nonces_are_told_in_spans(first: int, nonce: int, held: list[int], told: str) -> None:
-    assert tell_missing(gaps_between(first, nonce, held)) == told
+    assert describe_missing(gaps_between(first, nonce, held)) == told
 
 
 def test_nothing_is_missing_when_all_before_are_held() -> None:
@@ -117,4 +117,4 @@ def test_nothing_is_missing_when_all_before_are_held() -> None:
 )
 def test_one_that_the_node_no_longer_holds_says_why_and_what_it_holds(fields: dict[str, str], told: str) -> None:
     own = {"txHash": "0x", "from": "0x", "to": "0x", "value": 1, "nonce": 0, "gas": 21_000, "gasPrice": 1}
-    assert tell_not_held(msgspec.convert({"status": "pending"} | own | fields, PendingTransaction)) == told
+    assert describe_not_held(msgspec.convert({"status": "pending"} | own | fields, PendingTransaction)) == told

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Container, Sequence
 from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.remote import ask_node, find_missing, find_queued, tell_missing, tell_not_held, wait_confirmed
+from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, find_queued, wait_confirmed
 from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, when
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
@@ -194,8 +194,8 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
 
 def _status(tx: Transaction, missing: Sequence[range]) -> str:
     if isinstance(tx, PendingTransaction) and tx.not_held is not None:
-        return f"pending, {tell_not_held(tx)}"
-    return f"queued: {tell_missing(missing)}" if missing else tx.status
+        return f"pending, {describe_not_held(tx)}"
+    return f"queued: {describe_missing(missing)}" if missing else tx.status
 
 
 def block_pairs(block: Block, limit: int, names: Names) -> list[tuple[str, Line]]:

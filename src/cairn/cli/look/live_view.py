@@ -59,21 +59,21 @@ async def _watch(url: str, from_height: int | None, keystore: Keystore, as_json:
     console = Console(highlight=False)
     is_live = console.is_terminal and not as_json
     with explained_errors(url):
-        async with connect(url) as node, told_to_stop() as stopping:
+        async with connect(url) as node, stop_signals() as stopping:
             await node.health()
             head = (await node.chain()).head.block_height
             if from_height is None:
                 from_height = first_shown(head) if is_live else head
             if not is_live:
-                stop_when_unread(stopping)
-                await until(stopping, [follow_blocks(node, from_height, view := Lines(as_json)), poll(url, view)])
+                stop_at_broken_pipe(stopping)
+                await run_until(stopping, [follow_blocks(node, from_height, view := Lines(as_json)), poll(url, view)])
                 return
             screen = Screen(url, console, Names(keystore))
             with Live(
                 console=console, auto_refresh=False, get_renderable=screen.render, vertical_overflow="crop"
             ) as live:
                 watching = [follow_blocks(node, from_height, screen), poll(url, screen), redraw(live)]
-                await until(stopping, watching)
+                await run_until(stopping, watching)
 
 
 def first_shown(head: int) -> int:
@@ -81,7 +81,7 @@ def first_shown(head: int) -> int:
 
 
 @asynccontextmanager
-async def told_to_stop() -> AsyncIterator[asyncio.Event]:
+async def stop_signals() -> AsyncIterator[asyncio.Event]:
     """Set by Ctrl-C or SIGTERM, so that the terminal can be restored before the end."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -90,22 +90,22 @@ async def told_to_stop() -> AsyncIterator[asyncio.Event]:
     yield stopping
 
 
-def stop_when_unread(stopping: asyncio.Event) -> None:
-    """Returns when the reader of a pipe has closed it (`cairn watch | head`), without waiting for another block."""
+def stop_at_broken_pipe(stopping: asyncio.Event) -> None:
+    """Set `stopping` when the reader of a pipe closes it (`cairn watch | head`), without waiting for another block."""
     with suppress(OSError):
         out = sys.stdout.fileno()
         if stat.S_ISFIFO(os.fstat(out).st_mode):
-            # Nothing can be read from this end, so all that can happen to it is its end.
-            asyncio.get_running_loop().add_reader(out, _end_unread, stopping)
+            # Nothing can be read from this end of the pipe, so it becomes readable only when the other end is closed.
+            asyncio.get_running_loop().add_reader(out, _drop_and_stop, stopping)
 
 
-def _end_unread(stopping: asyncio.Event) -> None:
+def _drop_and_stop(stopping: asyncio.Event) -> None:
     # What could not be written may still be there when everything has stopped.
     drop_output()
     stopping.set()
 
 
-async def until(stopping: asyncio.Event, endless: Sequence[Awaitable[None]]) -> None:
+async def run_until(stopping: asyncio.Event, endless: Sequence[Awaitable[None]]) -> None:
     """Run them at the same time; the first exception is raised here."""
     tasks = [asyncio.ensure_future(each) for each in endless]
     stop = asyncio.create_task(stopping.wait())
@@ -135,7 +135,7 @@ async def follow_blocks(node: AsyncClient, from_height: int, view: View) -> None
 
 
 async def poll(url: str, view: View) -> None:
-    """Poll the node."""
+    """Show the mempool every second, and whether the node answers."""
     async with connect(url) as node:
         while True:
             try:

@@ -187,7 +187,7 @@ def change(
 
 
 def changed_admins(old: Admins, added: list[Address], removed: list[Address], threshold: int | None) -> Admins:
-    """Raises `InvalidConfig` for an added one that is an administrator already, or a removed one that is none."""
+    """The administrators after the change. Raises `InvalidConfig` for one that is there already, or is not there."""
     for address in added:
         if address in old.addresses:
             raise InvalidConfig(f"--add {checksum_address(address)}: it is an administrator already")

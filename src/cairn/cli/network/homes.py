@@ -39,10 +39,10 @@ SNAPSHOT_INTERVAL = 1_000
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
 
 CONFIGURATION: dict[str, TomlValue] = {
-    # What there is to say of every block is in our own log.
+    # Blocks are in our own log.
     "log_level": "main:info,statesync:info,blocksync:info,*:error",
     "consensus.create_empty_blocks": False,
-    # Idle or not, a block says every few seconds that the network lives, and what the time is.
+    # A block every few seconds shows that an idle network works, and advances its clock.
     "consensus.create_empty_blocks_interval": "5s",
     "consensus.timeout_propose": "2s",
     "consensus.timeout_commit": "300ms",
@@ -57,7 +57,7 @@ CONFIGURATION: dict[str, TomlValue] = {
     "p2p.addr_book_strict": False,
     "tx_index.indexer": "null",
 }
-"""Where a network of ours differs from what CometBFT writes."""
+"""Settings that differ from those that CometBFT writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _write_homes(
 
 
 def validator_with(public_key: bytes, power: int, recipient: Address | None, name: str) -> ValidatorRecord:
-    """Without a recipient nobody has the key to its fees, but its blocks still say whose they are."""
+    """A validator; without a recipient its fees go to its own address, whose key nobody has."""
     validator = ValidatorRecord(public_key, power, recipient or ZERO_ADDRESS, name)
     if recipient is not None:
         return validator
@@ -160,7 +160,7 @@ def validator_with(public_key: bytes, power: int, recipient: Address | None, nam
 
 
 def write_home(home: Home, engine: CometBFT, site: Site, genesis: Genesis, peers: Peers) -> None:
-    """The files of one node, around the keys that its CometBFT has made already."""
+    """Write the files of one node, beside the keys that its CometBFT has made already."""
     home.create(genesis, settings_of(site))
     engine.genesis_file.write_text(json.dumps(engine_genesis(genesis), indent=2) + "\n")
     engine.configure(CONFIGURATION | engine_settings(site, peers))

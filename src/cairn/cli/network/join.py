@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, write_home
-from cairn.cli.network.peers import Peers, own_address, split_peers, tell_newcomer
+from cairn.cli.network.peers import Peers, own_address, print_what_peers_must_do, split_peers
 from cairn.cli.network.running import NoAnswer, ask
 from cairn.cli.node.home import Home
 from cairn.cli.options import CometbftBinary
@@ -25,7 +25,7 @@ from cairn.store.directory import has_files
 ASK_TIMEOUT_S = 10.0
 HOUR_S = 3_600
 TRUST_HOURS = 168
-"""For so long after `cairn join` the node may be started: CometBFT's own default."""
+"""How long after `cairn join` the node may be started: CometBFT's own default."""
 
 
 def join(
@@ -69,7 +69,7 @@ def join(
         home = Home(directory)
         if has_files(directory):
             raise InvalidConfig(f"{directory} is not empty; nothing was written")
-        trusted = {} if state_sync is None else trust(state_sync.split(","), time.time())
+        trusted = {} if state_sync is None else state_sync_settings(state_sync.split(","), time.time())
         engine = CometBFT(find_binary(cometbft_binary), directory / COMETBFT_DIRECTORY)
         engine.check_version()
         engine.run("init")
@@ -77,7 +77,7 @@ def join(
         site = Site(directory.resolve().name, host, base_port, is_alone=host != LOOPBACK)
         write_home(home, engine, site, chain, Peers(tuple(others), is_closed=closed))
         engine.configure(trusted)
-        tell_newcomer(own_address(engine), others)
+        print_what_peers_must_do(own_address(engine), others)
     print(f"Start the node with: cairn run --home {directory}")
 
 
@@ -93,8 +93,8 @@ def read_genesis(path: Path) -> Genesis:
     return genesis
 
 
-def trust(servers: Sequence[str], now: float) -> dict[str, TomlValue]:
-    """What makes CometBFT start from a snapshot, verified from its own block: `servers` must agree on that one.
+def state_sync_settings(servers: Sequence[str], now: float) -> dict[str, TomlValue]:
+    """The settings with which CometBFT starts from the newest snapshot. All `servers` must agree on its block.
 
     From a block further on, CometBFT would go back header by header, and it gives up after 30 s; for a
     server that lags it waits just as long. Raises `InvalidConfig`.
@@ -136,7 +136,7 @@ def newest_snapshot(server: str) -> int:
 
 
 def signed_header(server: str, height: int) -> Any:
-    """Of block `height`, with its commit. Raises `InvalidConfig`."""
+    """The header of block `height`, with its commit. Raises `InvalidConfig`."""
     answer = ask_server(server, f"/commit?height={height}")
     try:
         header = answer["result"]["signed_header"]
@@ -148,7 +148,7 @@ def signed_header(server: str, height: int) -> Any:
 
 
 def ask_server(server: str, path: str) -> Any:
-    """Raises `InvalidConfig` unless CometBFT answers."""
+    """The answer of the CometBFT there. Raises `InvalidConfig` when there is none."""
     try:
         return ask(server, path, ASK_TIMEOUT_S)[1]
     except NoAnswer as error:

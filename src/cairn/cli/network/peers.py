@@ -17,9 +17,9 @@ from cairn.cli.report import reported_errors, warn
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
 from cairn.domain.errors import InvalidConfig
 
-STRANGERS = 40
+MAX_UNLISTED_PEERS = 40
 """How many unlisted nodes an open node is connected to at most: CometBFT's own default."""
-PLACES = 500
+HANDSHAKE_SLOTS = 500
 """How many connections may wait for their handshake, which may take 3 s, before the next one is not even accepted."""
 
 _ID = re.compile("[0-9a-f]{40}")
@@ -27,14 +27,14 @@ _ID = re.compile("[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Whom a node knows, and whom else it takes."""
+    """The nodes that a node connects to, and whether it accepts connections of others."""
 
     listed: tuple[str, ...]
-    """Nodes that it dials, and always takes: ID@HOST:PORT."""
+    """Nodes that it dials, and always accepts: ID@HOST:PORT."""
     ids: tuple[str, ...] = ()
-    """Further nodes that it always takes."""
+    """Further nodes that it always accepts."""
     is_closed: bool = False
-    """Takes no others."""
+    """Accepts no others."""
 
     def settings(self) -> dict[str, TomlValue]:
         """For CometBFT's config.toml.
@@ -44,21 +44,21 @@ class Peers:
         out. An id that is listed again is the same node, but one place more.
         """
         ids = list(dict.fromkeys([*map(id_of, self.listed), *self.ids]))
-        places = list(islice(cycle(ids), max(PLACES, len(ids)))) if ids else []
+        places = list(islice(cycle(ids), max(HANDSHAKE_SLOTS, len(ids)))) if ids else []
         return {
             "p2p.persistent_peers": ",".join(self.listed),
             "p2p.unconditional_peer_ids": ",".join(places),
-            "p2p.max_num_inbound_peers": 0 if self.is_closed else STRANGERS,
+            "p2p.max_num_inbound_peers": 0 if self.is_closed else MAX_UNLISTED_PEERS,
         }
 
     def with_peers(self, added: Iterable[str]) -> "Peers":
-        """Peers of the same id are replaced."""
+        """With these peers too; those of the same id are replaced."""
         new = {id_of(peer): peer for peer in added}
         listed = (*(peer for peer in self.listed if id_of(peer) not in new), *new.values())
         return Peers(listed, tuple(each for each in self.ids if each not in new), self.is_closed)
 
     def without(self, removed: Iterable[str]) -> "Peers":
-        """Raises `InvalidConfig` for an id that is not listed."""
+        """Without the peers of these ids. Raises `InvalidConfig` for an id that is not listed."""
         gone = set(removed)
         for each in gone - {*map(id_of, self.listed), *self.ids}:
             raise InvalidConfig(f"--remove {each}: it is not among the listed peers")
@@ -80,7 +80,7 @@ def split_peers(text: str, option: str = "--peers") -> list[str]:
 
 
 def read_peers(engine: CometBFT) -> Peers:
-    """Raises `InvalidConfig`."""
+    """The peers in CometBFT's config.toml. Raises `InvalidConfig`."""
     section = _read_p2p(engine)
     listed = tuple(_split(section.get("persistent_peers")))
     known = set(map(id_of, listed))
@@ -146,18 +146,18 @@ def print_peers(current: Peers) -> None:
         print(f"  {peer}")
     for each in current.ids:
         print(f"  {each}   (may connect; it is not dialled)")
-    print(f"Other nodes: {'none may connect' if current.is_closed else f'up to {STRANGERS} may connect'}.")
+    print(f"Other nodes: {'none may connect' if current.is_closed else f'up to {MAX_UNLISTED_PEERS} may connect'}.")
 
 
 def warn_if_open(home: Path) -> None:
-    """A validator should take listed nodes only."""
+    """Warn if unlisted nodes may connect to the validator in `home`."""
     engine = CometBFT(Path(), home / COMETBFT_DIRECTORY)
     if engine.config_file.exists() and not read_peers(engine).is_closed:
         warn(f"unknown nodes may connect to this validator: `cairn peers --home {home} --closed`, then restart it")
 
 
-def tell_newcomer(own: str, listed: Sequence[str]) -> None:
-    """What has to happen elsewhere before a new node is let in."""
+def print_what_peers_must_do(own: str, listed: Sequence[str]) -> None:
+    """What the operators of the listed nodes have to do before they accept this node."""
     print(f"This node is {own}. Validators take listed nodes only: for those among")
     print(f"  {', '.join(listed)}")
     print(f"ask their operators for: cairn peers --home HOME --add {own}   (and a restart)")

@@ -48,9 +48,9 @@ class RemoteNetwork:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._adopt(ask_node(url, AsyncClient.validators))
+        self._read(ask_node(url, AsyncClient.validators))
 
-    def _adopt(self, shown: Validators) -> None:
+    def _read(self, shown: Validators) -> None:
         self.shown = shown
         self.height = shown.block_height
         try:
@@ -69,7 +69,7 @@ class RemoteNetwork:
                 for each in shown.validators
             )
             for validator in validators:
-                # What has a name that steers the terminal, or no power, no chain holds.
+                # No chain has a validator without power, or with a name that contains control codes.
                 check_validator(validator, least_power=1)
         except NodeError as error:
             raise CommandFailed(f"the node's answer cannot be read: {error.detail}") from None
@@ -118,7 +118,7 @@ class RemoteNetwork:
             print(f"Then: cairn validators submit {how.out}")
 
     def check(self, chain: ChainIdentity, update: Update) -> None:
-        """Raises `CommandFailed` when the network would refuse this update, however it is signed."""
+        """Check that the network would accept this update once it is signed. Raises `CommandFailed`."""
         self._check_chain(chain)
         try:
             preview_update(self.governance, update)
@@ -150,7 +150,7 @@ class RemoteNetwork:
         self._check_chain(chain)
         was_applied = self.governance.sequence > update.sequence
         body = json.loads(encode_update_text(chain, update))
-        self._adopt(ask_node(self._url, lambda node: bring_about(node, body, update.sequence, timeout_s)))
+        self._read(ask_node(self._url, lambda node: submit_until_applied(node, body, update.sequence, timeout_s)))
         if not self._agrees_with(update):
             raise CommandFailed(self._not_applied(update.sequence))
         if was_applied:
@@ -176,7 +176,9 @@ class RemoteNetwork:
         )
 
 
-async def bring_about(node: AsyncClient, update: dict[str, object], sequence: int, timeout_s: float) -> Validators:
+async def submit_until_applied(
+    node: AsyncClient, update: dict[str, object], sequence: int, timeout_s: float
+) -> Validators:
     """Submit until an update of this number is in a block: this one, or another that came first."""
     deadline = time.monotonic() + timeout_s
     submit_at = 0.0

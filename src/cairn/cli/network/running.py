@@ -1,4 +1,4 @@
-"""All nodes of a network at once, each as a process of its own, watched in one table."""
+"""`cairn testnet --run`: all nodes of a network, each as a process of its own, in one table."""
 
 import http.client
 import json
@@ -36,8 +36,8 @@ UNKNOWN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """One row of the table."""
+class NodeRow:
+    """One row of the table: the status of a node."""
 
     height: str = UNKNOWN
     peers: str = UNKNOWN
@@ -74,10 +74,10 @@ class RunningNode:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def report(self) -> Report:
+    def report(self) -> NodeRow:
         code = self._process.poll()
         if code is not None:
-            return Report(status=f"ended with exit code {code}: see {self.log_file}")
+            return NodeRow(status=f"ended with exit code {code}: see {self.log_file}")
         host = f"{LOOPBACK}:{self._port}"
         try:
             chain = ask(host, "/chain", ASK_TIMEOUT_S)[1]
@@ -85,8 +85,8 @@ class RunningNode:
             height, mempool = chain["head"]["blockHeight"], chain["mempool"]
             status = "ready" if ready == 200 else reason_in(readiness)
         except (NoAnswer, KeyError, TypeError):
-            return Report(peers=self._peers())
-        return Report(str(height), self._peers(), str(mempool["pending"] + mempool["queued"]), status)
+            return NodeRow(peers=self._peers())
+        return NodeRow(str(height), self._peers(), str(mempool["pending"] + mempool["queued"]), status)
 
     def _peers(self) -> str:
         try:
@@ -119,27 +119,27 @@ def reason_in(readiness: Any) -> str:
 
 
 def run_network(directory: Path, cometbft_binary: str) -> int:
-    """Run every home in `directory` until told to stop, or until no node runs any more. Returns the exit code."""
+    """Run every home in `directory` until signals to stop, or until no node runs any more. Returns the exit code."""
     homes = [Home(path.parent) for path in directory.glob("node*/cairn.toml")]
     if not homes:
         raise InvalidConfig(f"there is no node in {directory}: `cairn testnet` makes them in an empty directory")
     nodes: list[RunningNode] = []
-    told = Told()
+    signals = SignalsSeen()
     try:
         for home in sorted(homes, key=lambda home: (len(home.directory.name), home.directory.name)):
             nodes.append(RunningNode(home, cometbft_binary))
-        watch(nodes, told)
+        watch(nodes, signals)
     finally:
         for node in nodes:
             node.stop()
         deadline = time.monotonic() + STOP_LIMIT_S
         for node in nodes:
             node.wait(max(0.0, deadline - time.monotonic()))
-    return 0 if told.to_stop else 1
+    return 0 if signals.to_stop else 1
 
 
-class Told:
-    """What signals have asked for. Nothing is interrupted by them, so nothing is left half done."""
+class SignalsSeen:
+    """What signals have asked for. They interrupt nothing, so nothing is left half done."""
 
     def __init__(self) -> None:
         self.to_stop = self.to_reload = False
@@ -161,11 +161,11 @@ class Told:
             self.to_reload = True
 
 
-def watch(nodes: Sequence[RunningNode], told: Told) -> None:
+def watch(nodes: Sequence[RunningNode], signals: SignalsSeen) -> None:
     console = Console()
     with ThreadPoolExecutor(len(nodes)) as asking, Live(console=console, auto_refresh=False) as live:
-        said: list[Report] = []
-        while not told.to_stop and any(node.is_running for node in nodes):
+        said: list[NodeRow] = []
+        while not signals.to_stop and any(node.is_running for node in nodes):
             reports = list(asking.map(RunningNode.report, nodes))
             if console.is_terminal:
                 live.update(table_of([(node.name, node.url) for node in nodes], reports), refresh=True)
@@ -173,21 +173,21 @@ def watch(nodes: Sequence[RunningNode], told: Told) -> None:
                 for node, report in zip(nodes, reports, strict=True):
                     print(f"{node.name} {node.url} height {report.height}: {report.status}", flush=True)
             said = reports
-            if told.to_reload:
-                told.to_reload = False
+            if signals.to_reload:
+                signals.to_reload = False
                 for node in nodes:
                     node.reload()
-            pause(POLL_S, told)
+            pause(POLL_S, signals)
 
 
-def pause(seconds: float, told: Told) -> None:
-    """Wait, but not on after a signal: a handler does not end a sleep."""
+def pause(seconds: float, signals: SignalsSeen) -> None:
+    """Wait, but no longer than until a signal: a handler does not end a sleep."""
     deadline = time.monotonic() + seconds
-    while not told.to_stop and time.monotonic() < deadline:
+    while not signals.to_stop and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
-def table_of(nodes: Sequence[tuple[str, str]], reports: Sequence[Report]) -> Table:
+def table_of(nodes: Sequence[tuple[str, str]], reports: Sequence[NodeRow]) -> Table:
     """A row for each node, known by its name and URL."""
     table = Table(caption="Ctrl-C stops them all", caption_justify="left")
     for heading in ("node", "API", "height", "peers", "mempool", "status"):

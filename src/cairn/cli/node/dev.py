@@ -12,7 +12,7 @@ import typer
 
 from cairn.cli.node.dev_chain import MOST_ACCOUNTS, DevChainSpec, build_dev_chain, print_dev_banner, print_dev_facts
 from cairn.cli.node.home import make_data_directory
-from cairn.cli.node.narration import Gate, Narrator, Text, Wording, json_lines
+from cairn.cli.node.narration import Gate, LineFormat, Narrator, TextFormat, json_lines
 from cairn.cli.node.run import print_listening, warn_of_useless_snapshots
 from cairn.cli.options import MORE_SETTINGS, flags_given, with_settings
 from cairn.cli.report import reported_errors, warn
@@ -87,7 +87,7 @@ def dev(
 
 
 def dev_settings(flags: Mapping[str, Any]) -> Settings:
-    """Raises `InvalidConfig`, and warns of what an operator may not expect."""
+    """The settings from environment and flags, with warnings. Raises `InvalidConfig` for those of a network."""
     settings = load_settings(environ=os.environ, flags=flags_given(flags))
     if settings.engine != "embedded":
         raise InvalidConfig("a dev chain makes its blocks itself; `cairn testnet` runs a network")
@@ -115,7 +115,7 @@ def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | N
 
 
 def standard_input() -> int:
-    """Raises `InvalidConfig` for a terminal: to read from it would stop a node in the background."""
+    """The descriptor of standard input. Raises `InvalidConfig` for a terminal: reading it stops a background job."""
     if sys.stdin.isatty():
         raise InvalidConfig("--until-stdin-ends: standard input is a terminal; it must be a pipe")
     return sys.stdin.fileno()
@@ -162,12 +162,12 @@ def run_dev_chain(
             print_listening(url)
         gate.open()
 
-    observing: Observing = UNOBSERVED if quiet else Narrator(narration_of(settings, chain), gate)
+    observing: Observing = UNOBSERVED if quiet else Narrator(format_of(settings, chain), gate)
     return Node(chain.genesis, path, settings, chain.keys, observing=observing, parent_pipe=parent_pipe).run(announce)
 
 
-def narration_of(settings: Settings, chain: DevChainSpec) -> Wording:
-    return json_lines if settings.log_format == "json" else Text(has_colour(), chain.keys)
+def format_of(settings: Settings, chain: DevChainSpec) -> LineFormat:
+    return json_lines if settings.log_format == "json" else TextFormat(has_colour(), chain.keys)
 
 
 @contextmanager

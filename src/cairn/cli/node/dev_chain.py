@@ -16,7 +16,7 @@ from cairn.domain.types import Address
 
 MOST_ACCOUNTS = 100
 MOST_SUPPLY = 2**255 - 1
-"""Of all accounts together: balances that are set later need room, too, and no balance may exceed 2^256-1."""
+"""The sum of all balances at most: balances that are set later need room, too, and none may exceed 2^256-1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DevChainSpec:
 
 
 def build_dev_chain(chain_id: int, accounts: int, balance: str, mnemonic: str, gas_price: int) -> DevChainSpec:
-    """Raises `InvalidConfig` that names what is out of range."""
+    """The chain with these accounts and rules. Raises `InvalidConfig` that names what is out of range."""
     words = " ".join(mnemonic.split())
     keys = dict(_derive_keys(words, accounts))
     # Plain numbers are coins here, as on other dev chains.
@@ -82,7 +82,7 @@ def print_dev_banner(chain: DevChainSpec, settings: Settings, data_dir: str, url
 
 
 def print_dev_facts(chain: DevChainSpec, url: str) -> None:
-    """The same for a program, as one line of JSON. A reader that has gone does not end the node."""
+    """The same for a program, as one line of JSON. The node goes on when the reader has closed the pipe."""
     accounts = [
         {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"} for address, key in chain.keys.items()
     ]

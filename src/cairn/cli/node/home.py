@@ -102,7 +102,7 @@ def make_data_directory(path: Path) -> None:
 
 
 def random_chain_id() -> int:
-    """A chain id of one's own is what keeps another chain's transactions from being valid here."""
+    """Random, so that no transaction of another chain is valid on this one."""
     return secrets.randbelow(2**31) + 2**20
 
 

@@ -1,7 +1,7 @@
-"""What a dev chain says of itself: a line for each block and each transaction, as text or as JSON.
+"""What `cairn dev` prints while it runs: a line for each block and each transaction, as text or as JSON.
 
-The core only notes what happened. A thread of its own puts it into words and writes it, so a terminal that stands still
-holds up no block. When more happens than anybody can read, or than the reader takes, it is counted instead.
+The core only records what happened. A thread formats and writes it, so a terminal that does not read delays no block.
+When more happens than anybody can read, or than the reader takes, it is counted instead.
 """
 
 import os
@@ -22,13 +22,13 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
 
 INTERVAL_S = 0.25
-"""What happens within it after a line is told together."""
+"""What happens within it is printed together."""
 MOST_TXS = 20
-"""Told one by one in an interval; a block whose transactions would exceed it is a line with their number."""
+"""Transactions printed one by one in an interval; a block that would exceed it is one line with their number."""
 MOST_THINGS = 20
-"""Blocks, drops and reverts told in an interval; the others are counted."""
-LAST_WORDS_S = 0.5
-"""How long the end of the core waits for a reader."""
+"""Blocks, drops and reverts printed in an interval; the others are counted."""
+FLUSH_TIMEOUT_S = 0.5
+"""How long a core that stops waits for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +57,31 @@ Seen = SeenBlock | SeenDrop | SeenRevert
 
 @dataclass(slots=True)
 class Interval:
-    """What happened since it was told for the last time."""
+    """What happened since the last lines were printed."""
 
     seen: list[Seen] = field(default_factory=list)
-    told_txs: int = 0
+    txs: int = 0
+    """How many transactions are in `seen`."""
     skipped: Counter[str] = field(default_factory=Counter)
     """How many of what there was no room for."""
 
     def add_block(self, block: SealedBlock) -> None:
         count = len(block.txs)
-        txs = block.txs if self.told_txs + count <= MOST_TXS else ()
-        if self._add(SeenBlock(block.header.height, block.hash, block.header.timestamp, count, txs), "blocks"):
-            self.told_txs += len(txs)
-        else:
-            self.skipped["transactions"] += count
+        if len(self.seen) >= MOST_THINGS:
+            self.skipped.update(blocks=1, transactions=count)
+            return
+        txs = block.txs if self.txs + count <= MOST_TXS else ()
+        self.txs += len(txs)
+        self.seen.append(SeenBlock(block.header.height, block.hash, block.header.timestamp, count, txs))
 
-    def add_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
-        self._add(SeenDrop(tx_hash, reason), "drops")
-
-    def add_revert(self, height: int) -> None:
-        self._add(SeenRevert(height), "reverts")
-
-    def _add(self, seen: Seen, name: str) -> bool:
+    def add(self, seen: SeenDrop | SeenRevert) -> None:
         if len(self.seen) < MOST_THINGS:
             self.seen.append(seen)
-            return True
-        self.skipped[name] += 1
-        return False
+        else:
+            self.skipped["drops" if isinstance(seen, SeenDrop) else "reverts"] += 1
 
 
-Wording = Callable[[Interval], Iterable[str]]
+LineFormat = Callable[[Interval], Iterable[str]]
 
 
 class Gate:
@@ -105,9 +100,9 @@ class Gate:
 
 
 class Narrator(ChainObserver):
-    """Tells while it is entered, from the moment when `gate` is open: nothing comes before the banner."""
+    """Prints while it is entered, from the moment when `gate` is open: nothing comes before the banner."""
 
-    def __init__(self, wording: Wording, gate: Gate, out: int = 1) -> None:
+    def __init__(self, wording: LineFormat, gate: Gate, out: int = 1) -> None:
         """`out` is a file's number: the lock of `sys.stdout` could not be had while a reader stands still."""
         self._wording = wording
         self._gate = gate
@@ -125,7 +120,7 @@ class Narrator(ChainObserver):
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._woken.set()
-        self._thread.join(LAST_WORDS_S)
+        self._thread.join(FLUSH_TIMEOUT_S)
 
     def saw_block(self, block: SealedBlock) -> None:
         with self._lock:
@@ -133,13 +128,14 @@ class Narrator(ChainObserver):
         self._woken.set()
 
     def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
-        with self._lock:
-            self._interval.add_drop(tx_hash, reason)
-        self._woken.set()
+        self._add(SeenDrop(tx_hash, reason))
 
     def saw_revert(self, height: int) -> None:
+        self._add(SeenRevert(height))
+
+    def _add(self, seen: SeenDrop | SeenRevert) -> None:
         with self._lock:
-            self._interval.add_revert(height)
+            self._interval.add(seen)
         self._woken.set()
 
     def _run(self) -> None:
@@ -150,14 +146,14 @@ class Narrator(ChainObserver):
             while not self._ending.is_set():
                 self._woken.wait()
                 self._woken.clear()
-                self._tell()
+                self._print()
                 self._ending.wait(INTERVAL_S)
-            self._tell()
+            self._print()
         except OSError:
-            # Whoever read along has seen enough, or there is no room for more.
+            # The reader has closed the pipe, or the disk is full.
             return
 
-    def _tell(self) -> None:
+    def _print(self) -> None:
         with self._lock:
             interval, self._interval = self._interval, Interval()
         rest = memoryview("".join(f"{line}\n" for line in self._wording(interval)).encode())
@@ -165,7 +161,7 @@ class Narrator(ChainObserver):
             rest = rest[self._out.write(rest) :]
 
 
-class Text:
+class TextFormat:
     """For people: short, with the hash that the other commands ask for."""
 
     def __init__(self, has_colour: bool, accounts: Iterable[Address]) -> None:
@@ -175,12 +171,12 @@ class Text:
 
     def __call__(self, interval: Interval) -> Iterable[str]:
         moment = self._in("bright_black", time.strftime("%H:%M:%S"))
-        lines = [line for seen in interval.seen for line in self._told(seen)]
+        lines = [line for seen in interval.seen for line in self._lines(seen)]
         if interval.skipped:
             lines.append("… " + ", ".join(_number(count, name) for name, count in interval.skipped.items()))
         return [f"{moment}  {line}" for line in lines]
 
-    def _told(self, seen: Seen) -> list[str]:
+    def _lines(self, seen: Seen) -> list[str]:
         if isinstance(seen, SeenBlock):
             head = self._in("cyan", f"block {seen.height}")
             return [f"{head}  {_number(seen.count, 'transactions')}", *map(self._transfer, seen.txs)]

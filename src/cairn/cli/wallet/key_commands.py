@@ -131,7 +131,7 @@ def sign(
 
 
 def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[bytes, str | None]:
-    """The key in the given text, and its password if it is a keystore."""
+    """The private key in a text that `cairn keys import` reads, and its password if the text is a keystore."""
     if secret.startswith("{"):
         password = read_password(password_file, "Password of the keystore file: ")
         try:
@@ -142,7 +142,7 @@ def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[byt
 
 
 def check_unknown(keystore: Keystore, key: bytes) -> None:
-    """Raises `InvalidConfig` if the key is already stored: with two names for an account, only one is shown."""
+    """Check that the key is not stored yet: of two names for an account, only one is shown. Raises `InvalidConfig`."""
     known = keystore.find_by_address(address_of_key(key))
     if known is not None:
         raise InvalidConfig(f"this key already exists as {known.name}; pass --force to store it under another name")

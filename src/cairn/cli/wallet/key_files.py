@@ -69,7 +69,7 @@ class Keystore:
         return found
 
     def get(self, name: str) -> StoredKey:
-        """Raises `NoSuchItem`, or `InvalidConfig` when the file is not a key."""
+        """The key of this name. Raises `NoSuchItem`, or `InvalidConfig` when the file is not a key."""
         path = self._path_of(name)
         try:
             if not _is_name(name):
@@ -84,7 +84,7 @@ class Keystore:
         return next((key for key in self.load_all() if key.address == address), None)
 
     def check_new(self, name: str) -> None:
-        """Raises `InvalidConfig` unless a key of this name can be added. Called before a password is typed."""
+        """Check that a key of this name can be added, before a password is typed. Raises `InvalidConfig`."""
         if not _is_name(name):
             raise InvalidConfig(f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-', at most 64")
         if match_dev_name(name) or name.startswith("0x"):

@@ -50,7 +50,7 @@ class Party:
 
 
 def find_party(text: str, keystore: Keystore, label: str) -> Party:
-    """Raises `InvalidConfig` for an invalid address, `NoSuchItem` for an unknown name."""
+    """The party that `text` names. Raises `InvalidConfig` for an invalid address, `NoSuchItem` for an unknown name."""
     dev = match_dev_name(text)
     if dev is not None:
         if int(dev[1]) >= len(DEV_KEYS):

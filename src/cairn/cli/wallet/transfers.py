@@ -1,4 +1,4 @@
-"""A transfer as the user ordered it, and signing it."""
+"""`cairn send` and `cairn sign`: look at the account, ask, sign, submit, and wait for the block."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from cairn.cli.amounts import format_amount, parse_amount
 from cairn.cli.look.display import Names
-from cairn.cli.remote import PATIENCE_S, ask_node, explained_errors, find_missing, tell_missing, wait_confirmed
+from cairn.cli.remote import PATIENCE_S, ask_node, describe_missing, explained_errors, find_missing, wait_confirmed
 from cairn.cli.report import CommandFailed, warn
 from cairn.cli.screen import Output, print_json, print_lines, print_pairs
 from cairn.cli.wallet.key_files import Keystore
@@ -28,11 +28,11 @@ from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.genesis import COIN, DEV_KEYS
 from cairn.domain.transactions import Terms
-from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address
+from cairn.domain.types import TRANSFER_GAS, Address
 
 
 def read_price(gas_price: str | None, max_fee: str | None, tip: str | None) -> Price:
-    """Raises `InvalidConfig` for an invalid price."""
+    """The price in the options. Raises `InvalidConfig` for an invalid one."""
     if gas_price is not None and (max_fee is not None or tip is not None):
         raise InvalidConfig("--gas-price: give it, or --max-fee and --tip, not both")
     texts = {"--gas-price": gas_price, "--max-fee": max_fee, "--tip": tip}
@@ -50,7 +50,7 @@ class TransferOrder:
 
 
 def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, price: Price) -> TransferOrder:
-    """Raises `InvalidConfig` for an invalid argument, `NoSuchItem` for an unknown name."""
+    """The transfer in the arguments. Raises `InvalidConfig` for an invalid one, `NoSuchItem` for an unknown name."""
     return TransferOrder(
         find_party(sender, keystore, "FROM"),
         find_party(to, keystore, "TO"),
@@ -70,8 +70,7 @@ def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_fi
         chain = ask_node(url, AsyncClient.chain)
         base_fee = chain.gas_price
         chain_id = chain.chain_id if chain_id is None else chain_id
-    terms = order.price.terms(base_fee)
-    is_dynamic = terms.kind == DYNAMIC_FEE
+    price = order.price.settled(base_fee)
     account = Account(order.sender.unlock(password_file))
     with explained_errors(url):
         return account.sign(
@@ -79,9 +78,9 @@ def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_fi
             order.value,
             nonce=nonce,
             chain_id=chain_id,
-            gas_price=None if is_dynamic else terms.gas_price,
-            max_fee=terms.max_fee if is_dynamic else None,
-            tip=terms.max_tip,
+            gas_price=price.gas_price,
+            max_fee=price.max_fee,
+            tip=price.tip or 0,
         )
 
 
@@ -105,6 +104,8 @@ def show_signed(signed: SignedTransfer, names: Names, as_json: bool) -> None:
 
 
 class Sending:
+    """One run of `cairn send`."""
+
     def __init__(self, url: str, order: TransferOrder, as_json: bool) -> None:
         self._url = url
         self._order = order
@@ -113,20 +114,19 @@ class Sending:
         """Set once it is submitted."""
 
     def send(self, password_file: Path | None, is_sure: bool, wait_s: float | None) -> None:
-        """Raises `CommandFailed` that says whether anything was sent."""
+        """Pay, and wait for at most `wait_s`. Raises `CommandFailed` that says whether anything was sent."""
         chain, missing, dev_accounts = ask_node(self._url, self._look)
         if self._order.to.is_public:
             self._warn_of_public_recipient(dev_accounts)
         if missing and not self._as_json:
-            warn(
-                f"{tell_missing(missing)} before nonce {self._order.nonce}: no block can include it until they are sent"
-            )
+            nonces = f"{describe_missing(missing)} before nonce {self._order.nonce}"
+            warn(f"{nonces}: no block can include it until they are sent")
         if not is_sure and sys.stdin.isatty():
             self._confirm(chain)
         account = Account(self._order.sender.unlock(password_file))
         try:
             # Exactly what was shown: the node, asked again, may tell of another chain or price.
-            price = self._terms(chain)
+            price = self._order.price.settled(chain.gas_price)
             ask_node(self._url, lambda node: self._submit(node, account, price, wait_s), chain.chain_id)
         except KeyboardInterrupt:
             if self._tx_hash is not None:
@@ -143,7 +143,7 @@ class Sending:
 
     def _warn_of_public_recipient(self, dev_accounts: list[Address]) -> None:
         to = self._order.to
-        other = tell_other_account(to, dev_accounts)
+        other = describe_other_account(to, dev_accounts)
         if not dev_accounts:
             warn(f"the key of {to} is public, and this is not a dev chain: anybody can spend what it gets")
         elif other is not None:
@@ -169,7 +169,7 @@ class Sending:
         """On a dev chain: who can give what is missing, or which account has the sender's name there."""
         sender = self._order.sender
         dev_accounts = await find_dev_accounts(self._url)
-        other = tell_other_account(sender, dev_accounts)
+        other = describe_other_account(sender, dev_accounts)
         if other is not None:
             return f"; {other}, and `cairn keys import` with its mnemonic lets you pay from it"
         coins = -(-missing // COIN)
@@ -196,18 +196,14 @@ class Sending:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("nothing was sent")
 
-    async def _submit(self, node: AsyncClient, account: Account, terms: Terms, wait_s: float | None) -> None:
+    async def _submit(self, node: AsyncClient, account: Account, price: Price, wait_s: float | None) -> None:
         order, wallet = self._order, node.wallet(account)
-        is_dynamic = terms.kind == DYNAMIC_FEE
-        price = None if is_dynamic else terms.gas_price
-        max_fee, tip = (terms.max_fee, terms.max_tip) if is_dynamic else (None, None)
+        to, value, gas_price, max_fee, tip = order.to.spelled, order.value, *price
         if order.nonce is None:
-            tx_hash = await wallet.send(order.to.spelled, order.value, gas_price=price, max_fee=max_fee, tip=tip)
+            tx_hash = await wallet.send(to, value, gas_price=gas_price, max_fee=max_fee, tip=tip)
             submitted = Submitted("pending", tx_hash)
         else:
-            signed = await wallet.sign(
-                order.to.spelled, order.value, nonce=order.nonce, gas_price=price, max_fee=max_fee, tip=tip
-            )
+            signed = await wallet.sign(to, value, nonce=order.nonce, gas_price=gas_price, max_fee=max_fee, tip=tip)
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash
         self._tell("sent", submitted.tx_hash)
@@ -273,7 +269,7 @@ async def find_giver(node: AsyncClient, accounts: Sequence[Address], receiver: A
     return None
 
 
-def tell_other_account(party: Party, accounts: Sequence[Address]) -> str | None:
+def describe_other_account(party: Party, accounts: Sequence[Address]) -> str | None:
     """Which account has the name of `party` on this chain, if `party` was named as a dev account and is none there."""
     index = party.dev_index
     if index is None or not accounts:

@@ -18,7 +18,7 @@ from cairn.cli.network.homes import (
     plan_sites,
     read_public_key,
 )
-from cairn.cli.network.peers import PLACES, STRANGERS, Peers
+from cairn.cli.network.peers import HANDSHAKE_SLOTS, MAX_UNLISTED_PEERS, Peers
 from cairn.cli.node.home import Home
 from cairn.cli.node.run import settle_engine
 from cairn.cli.report import DataUnusable
@@ -146,8 +146,8 @@ def test_validators_take_listed_nodes_only_and_full_nodes_take_others_too(tmp_pa
         places = config["unconditional_peer_ids"].split(",")
         assert set(places) == others
         # So many silent connections do not keep a listed node out.
-        assert len(places) == PLACES > 150
-    assert inbound == {"node0": 0, "node2": STRANGERS}
+        assert len(places) == HANDSHAKE_SLOTS > 150
+    assert inbound == {"node0": 0, "node2": MAX_UNLISTED_PEERS}
 
 
 def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
-from cairn.cli.network.join import trust
+from cairn.cli.network.join import state_sync_settings
 from cairn.cli.node.home import Home
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import dev_genesis, encode_genesis
@@ -81,7 +81,7 @@ def second() -> Iterator[FakeRpc]:
 
 
 def test_what_is_trusted_is_the_block_of_the_newest_snapshot(rpc: FakeRpc, second: FakeRpc) -> None:
-    trusted = trust([rpc.address], BLOCK_TIME_S + 60.0)
+    trusted = state_sync_settings([rpc.address], BLOCK_TIME_S + 60.0)
     assert trusted == {
         "statesync.enable": True,
         "statesync.rpc_servers": f"{rpc.address},{rpc.address}",
@@ -90,32 +90,32 @@ def test_what_is_trusted_is_the_block_of_the_newest_snapshot(rpc: FakeRpc, secon
         "statesync.trust_period": "168h0m0s",
         "statesync.discovery_time": "5s",
     }
-    both = trust([rpc.address, f" {second.address}"], BLOCK_TIME_S + 60.0)
+    both = state_sync_settings([rpc.address, f" {second.address}"], BLOCK_TIME_S + 60.0)
     assert both["statesync.rpc_servers"] == f"{rpc.address},{second.address}"
 
 
 @pytest.mark.parametrize(("age_s", "period"), [(-5, "168h0m0s"), (500 * HOUR_S + 1, "668h0m0s")])
 def test_a_chain_that_has_been_idle_for_long_can_be_joined(rpc: FakeRpc, age_s: int, period: str) -> None:
-    assert trust([rpc.address], BLOCK_TIME_S + age_s)["statesync.trust_period"] == period
+    assert state_sync_settings([rpc.address], BLOCK_TIME_S + age_s)["statesync.trust_period"] == period
 
 
 def test_servers_that_cannot_verify_it_are_refused(rpc: FakeRpc, second: FakeRpc) -> None:
     second.head = 901
     with pytest.raises(InvalidConfig, match=f"{second.address}: block 902 is not there, or not yet"):
-        trust([rpc.address, second.address], BLOCK_TIME_S)
+        state_sync_settings([rpc.address, second.address], BLOCK_TIME_S)
     second.head, second.chain = 1_000, "B"
     with pytest.raises(InvalidConfig, match="have different blocks at height 900"):
-        trust([rpc.address, second.address], BLOCK_TIME_S)
+        state_sync_settings([rpc.address, second.address], BLOCK_TIME_S)
     with pytest.raises(InvalidConfig, match="no snapshot is offered there yet"):
-        trust([second.address, rpc.address], BLOCK_TIME_S)
+        state_sync_settings([second.address, rpc.address], BLOCK_TIME_S)
     second.snapshots = None
     with pytest.raises(InvalidConfig, match="does not say which snapshots it has"):
-        trust([second.address, rpc.address], BLOCK_TIME_S)
+        state_sync_settings([second.address, rpc.address], BLOCK_TIME_S)
 
 
 def test_an_address_where_nobody_answers_is_not_trusted() -> None:
     with pytest.raises(InvalidConfig, match="--state-sync 127.0.0.1:1: CometBFT does not answer there"):
-        trust(["127.0.0.1:1"], 0.0)
+        state_sync_settings(["127.0.0.1:1"], 0.0)
 
 
 def test_what_cannot_be_joined_is_refused_and_nothing_written(tmp_path: Path) -> None:

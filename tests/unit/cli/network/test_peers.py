@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
-from cairn.cli.network.peers import PLACES, STRANGERS, Peers, own_address, read_peers, split_peers
+from cairn.cli.network.peers import HANDSHAKE_SLOTS, MAX_UNLISTED_PEERS, Peers, own_address, read_peers, split_peers
 from cairn.cometbft import CometBFT
 from cairn.domain.errors import InvalidConfig
 
@@ -55,13 +55,13 @@ def test_peers_are_an_id_and_an_address_each() -> None:
             split_peers(wrong)
 
 
-@pytest.mark.parametrize("count", [1, 3, PLACES + 1])
+@pytest.mark.parametrize("count", [1, 3, HANDSHAKE_SLOTS + 1])
 def test_each_listed_node_always_gets_in_and_many_may_wait_for_their_handshake(count: int) -> None:
     listed = tuple(f"{number:040x}@h:1" for number in range(count))
     settings = Peers(listed, is_closed=True).settings()
     places = str(settings["p2p.unconditional_peer_ids"]).split(",")
     assert set(places) == {peer[:40] for peer in listed}
-    assert len(places) == max(PLACES, count)
+    assert len(places) == max(HANDSHAKE_SLOTS, count)
     assert settings["p2p.max_num_inbound_peers"] == 0
 
 
@@ -95,7 +95,7 @@ def test_a_change_is_shown_and_says_that_the_node_must_restart(home: Path) -> No
     moved = FIRST.replace("8651", "9")
     assert f"  {moved}\n" in run(home, "--add", moved, "--remove", "2" * 40)
     opened = run(home, "--open")
-    assert f"Other nodes: up to {STRANGERS} may connect." in opened
+    assert f"Other nodes: up to {MAX_UNLISTED_PEERS} may connect." in opened
     assert read_peers(engine(home)) == Peers((moved,))
     assert tomllib.loads((home / "cometbft" / "config" / "config.toml").read_text())["mempool"] == {"size": 1}
 

@@ -11,8 +11,8 @@ CODE = """
 import os, signal, sys
 if "ignored" in sys.argv:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-from cairn.cli.network.running import Told
-told = Told()
+from cairn.cli.network.running import SignalsSeen
+told = SignalsSeen()
 told._terminal.was_there = "terminal" in sys.argv
 os.kill(os.getpid(), getattr(signal, sys.argv[1]))
 print(told.to_stop, told.to_reload)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cairn.cli.main import app
 from cairn.cli.network.homes import plan_sites
-from cairn.cli.network.running import Report, reason_in, run_network, table_of
+from cairn.cli.network.running import NodeRow, reason_in, run_network, table_of
 from cairn.cli.network.testnet import (
     DEV_ADMINS,
     choose_admins,
@@ -122,7 +122,7 @@ def test_the_table_says_why_a_node_is_not_ready(readiness: object, reason: str) 
 
 
 def test_the_table_has_a_row_for_each_node() -> None:
-    table = table_of([("node0", "http://a"), ("node1", "http://b")], [Report("5", "3", "0", "ready"), Report()])
+    table = table_of([("node0", "http://a"), ("node1", "http://b")], [NodeRow("5", "3", "0", "ready"), NodeRow()])
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(table)
     lines = console.export_text().splitlines()

@@ -11,9 +11,20 @@ import msgspec
 import pytest
 
 from cairn.cli.node import narration
-from cairn.cli.node.dev import narration_of
+from cairn.cli.node.dev import format_of
 from cairn.cli.node.dev_chain import DevChainSpec, build_dev_chain
-from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, Interval, Narrator, Text, json_lines
+from cairn.cli.node.narration import (
+    INTERVAL_S,
+    MOST_THINGS,
+    MOST_TXS,
+    Gate,
+    Interval,
+    Narrator,
+    SeenDrop,
+    SeenRevert,
+    TextFormat,
+    json_lines,
+)
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
 from cairn.domain.transactions import sign_draft
@@ -49,7 +60,7 @@ def interval_with(*blocks: SealedBlock) -> Interval:
 
 def text_of(interval: Interval) -> list[str]:
     """Without the time in front."""
-    return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in Text(False, USUAL)(interval)]
+    return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in TextFormat(False, USUAL)(interval)]
 
 
 def test_a_block_is_told_with_each_of_its_transfers() -> None:
@@ -66,7 +77,7 @@ def test_a_block_is_told_with_each_of_its_transfers() -> None:
 def told_on(chain: DevChainSpec, tx: Tx) -> str:
     """What `cairn dev` tells of the transfer, without the time in front."""
     block = msgspec.structs.replace(block_of(0), txs=(tx,))
-    _, told = narration_of(Settings(), chain)(interval_with(block))
+    _, told = format_of(Settings(), chain)(interval_with(block))
     return told[10:]
 
 
@@ -82,15 +93,15 @@ def test_accounts_have_the_names_of_this_chain() -> None:
 
 def test_drops_and_reverts_are_told() -> None:
     interval = Interval()
-    interval.add_drop(HASH, "replaced")
-    interval.add_revert(4)
+    interval.add(SeenDrop(HASH, "replaced"))
+    interval.add(SeenRevert(4))
     assert text_of(interval) == [f"  dropped: replaced  0x{HASH.hex()}", "reverted to block 4"]
 
 
 def test_colour_is_only_for_terminals() -> None:
     interval = interval_with(block_of(1))
-    assert not any("\x1b" in line for line in Text(False, USUAL)(interval))
-    coloured = list(Text(True, USUAL)(interval))
+    assert not any("\x1b" in line for line in TextFormat(False, USUAL)(interval))
+    coloured = list(TextFormat(True, USUAL)(interval))
     assert all("\x1b[" in line for line in coloured)
     assert [re.sub(r"\x1b\[\d+m", "", line)[10:] for line in coloured] == text_of(interval)
 
@@ -103,8 +114,8 @@ def test_a_block_with_too_many_transfers_is_one_line() -> None:
 
 def test_what_nobody_could_read_is_counted() -> None:
     interval = interval_with(*[block_of(0)] * MOST_THINGS, block_of(240), block_of(1))
-    interval.add_drop(HASH, "evicted")
-    interval.add_revert(1)
+    interval.add(SeenDrop(HASH, "evicted"))
+    interval.add(SeenRevert(1))
     assert text_of(interval)[MOST_THINGS:] == ["… 2 blocks, 241 transactions, 1 drop, 1 revert"]
     last = json.loads(list(json_lines(interval))[-1])
     assert last == {"event": "skipped", "blocks": 2, "transactions": 241, "drops": 1, "reverts": 1}
@@ -112,8 +123,8 @@ def test_what_nobody_could_read_is_counted() -> None:
 
 def test_programs_get_json_with_the_names_of_the_api() -> None:
     interval = interval_with(msgspec.structs.replace(block_of(0), txs=(payment(STRANGER, 10**22),)))
-    interval.add_drop(HASH, "expired")
-    interval.add_revert(4)
+    interval.add(SeenDrop(HASH, "expired"))
+    interval.add(SeenRevert(4))
     block, tx, drop, revert = map(json.loads, json_lines(interval))
     assert block == {
         "event": "newBlock",

@@ -16,7 +16,7 @@ from cairn.cli.main import app
 from cairn.cli.report import CommandFailed
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
-from cairn.cli.wallet.transfers import Sending, TransferOrder, read_price, tell_other_account
+from cairn.cli.wallet.transfers import Sending, TransferOrder, describe_other_account, read_price
 from cairn.client.models import Chain
 from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS
@@ -235,16 +235,16 @@ def test_a_recipient_whose_name_is_another_account_s_there_is_warned_about(
 
 @pytest.mark.parametrize(("index", "shown"), [(0, 0), (1, 1), (5, 0)])
 def test_the_account_of_the_same_name_is_told_or_the_first_one(index: int, shown: int) -> None:
-    told = tell_other_account(Party(USUAL_ADDRESSES[index], f"dev{index}"), OWN)
+    told = describe_other_account(Party(USUAL_ADDRESSES[index], f"dev{index}"), OWN)
     expected = f"this chain has its own dev accounts (--mnemonic): its dev{shown} is {checksum_address(OWN[shown])}"
     assert told == expected
 
 
 @pytest.mark.parametrize("accounts", [USUAL_ADDRESSES, USUAL_ADDRESSES[:2], []])
 def test_where_the_usual_accounts_are_used_nothing_is_told(accounts: list[Address]) -> None:
-    assert tell_other_account(Party(USUAL_ADDRESSES[5], "dev5"), accounts) is None
+    assert describe_other_account(Party(USUAL_ADDRESSES[5], "dev5"), accounts) is None
 
 
 def test_an_account_that_was_not_named_as_a_dev_account_is_never_mistaken_for_one() -> None:
-    assert tell_other_account(Party(USUAL_ADDRESSES[0]), OWN) is None
-    assert tell_other_account(Party(USUAL_ADDRESSES[0], "alice"), OWN) is None
+    assert describe_other_account(Party(USUAL_ADDRESSES[0]), OWN) is None
+    assert describe_other_account(Party(USUAL_ADDRESSES[0], "alice"), OWN) is None
