@@ -21,8 +21,7 @@ from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.exchange import Answering, Exchange, HotRoute
-from cairn.api.server.request_framing import Header
-from cairn.api.server.response_head import NO_STORE, STATUS_LINES, encode_lines, whole_response
+from cairn.api.server.http_heads import NO_STORE, STATUS_LINES, Header, encode_lines, whole_response
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.answers import Probe

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from cairn.api.server.client_shares import Shares
+from cairn.api.server.client_budgets import ClientBudget
 from cairn.domain.errors import FollowLimit
 from cairn.domain.types import TxHash
 from cairn.store.keys import split_hashes
@@ -59,7 +59,7 @@ class FollowedTxs:
 
     def __init__(self, most_per_socket: int) -> None:
         self._most_per_socket = most_per_socket
-        self._shares = Shares(MAX_FOLLOWED)
+        self._shares = ClientBudget(MAX_FOLLOWED)
         self._followers: dict[TxHash, set[Subscriber]] = {}
 
     def __contains__(self, tx_hash: TxHash) -> bool:

@@ -38,7 +38,7 @@ from cairn.api.parameters import (
     wait_of,
 )
 from cairn.api.routing import Answer, Operation, page_answer
-from cairn.api.server.request_framing import absence_in
+from cairn.api.server.http_heads import absence_in
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.answers import (
     AccountState,

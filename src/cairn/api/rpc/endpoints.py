@@ -17,7 +17,7 @@ from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher, handlers_of
 from cairn.api.rpc.subscriptions import ArrivalFeed, HeadTexts, Subscriptions, text_frame_parts
 from cairn.api.server.access import OriginList, RateLimiter
-from cairn.api.server.request_framing import absence_in
+from cairn.api.server.http_heads import absence_in
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings

@@ -26,7 +26,7 @@ from cairn.api.rpc.values import (
     parse_flag,
     quantity,
 )
-from cairn.api.server.client_shares import Shares
+from cairn.api.server.client_budgets import ClientBudget
 from cairn.core.gateway import CoreGateway
 from cairn.domain.types import BlockHash, Tx
 from cairn.time_shares import TimeShares
@@ -121,7 +121,7 @@ class ArrivalFeed:
         self._followers: dict[Listener, _Follower] = {}
         self._places: dict[str, str] = {}
         """The client of each subscription."""
-        self._shares = Shares(MAX_PLACES)
+        self._shares = ClientBudget(MAX_PLACES)
         view.on_arrivals(self._arrived)
 
     def reserve(self, subscription: str, client: str) -> bool:

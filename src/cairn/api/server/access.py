@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-from cairn.api.server.request_framing import Header
+from cairn.api.server.http_heads import Header
 from cairn.config import Settings
 from cairn.domain.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 

@@ -63,7 +63,7 @@ _kept: dict[Pair, tuple[State, ssl.SSLContext]] = {}
 
 
 def keep(pair: Pair) -> None:
-    """Load a pair for processes that are forked later: one may start when the files are of no use. As `Pair.load`."""
+    """Load a pair for processes that are forked later, when its files may be damaged. Raises what `Pair.load` does."""
     state = pair.state()
     loaded = pair.load()
     _kept.clear()
@@ -71,7 +71,7 @@ def keep(pair: Pair) -> None:
 
 
 def keep_renewed(pair: Pair) -> None:
-    """The same if its files have changed. Those that cannot be used leave the kept pair as it is; workers tell."""
+    """Load the pair again if its files have changed. Files that cannot be used leave the kept pair as it is."""
     if pair not in _kept or _kept[pair][0] != pair.state():
         with contextlib.suppress(InvalidConfig):
             keep(pair)

@@ -28,13 +28,17 @@ class SlotOwner(Protocol):
     def leave(self) -> None: ...
 
 
-class Slot:
+class ConnectionSlot:
     """The slot of a connection; `give_up` may be called more than once."""
 
     __slots__ = ("_give_up", "client", "is_for_probes", "owner")
 
     def __init__(
-        self, owner: SlotOwner | None, client: str, give_up: "Callable[[Slot], None]", is_for_probes: bool = False
+        self,
+        owner: SlotOwner | None,
+        client: str,
+        give_up: "Callable[[ConnectionSlot], None]",
+        is_for_probes: bool = False,
     ) -> None:
         self.owner = owner
         """None once it has gone, or is a WebSocket: only its own limits end it."""
@@ -57,10 +61,10 @@ class ConnectionSlots:
     def __init__(self, settings: Settings) -> None:
         self._proxies = TrustedProxies(settings)
         self.adjust(settings)
-        self._by_client: dict[str, dict[Slot, None]] = {}
+        self._by_client: dict[str, dict[ConnectionSlot, None]] = {}
         """By client, each one's in the order of arrival."""
         self._taken = 0
-        self._probe_slots: dict[Slot, None] = {}
+        self._probe_slots: dict[ConnectionSlot, None] = {}
         self._searched_at = float("-inf")
 
     def adjust(self, settings: Settings) -> None:
@@ -70,22 +74,22 @@ class ConnectionSlots:
         self._most = -(-settings.max_connections // workers)
         self._most_per_client = -(-settings.max_connections_per_client // workers)
 
-    def admit(self, client: str, owner: SlotOwner, now: float) -> Slot:
+    def admit(self, client: str, owner: SlotOwner, now: float) -> ConnectionSlot:
         """A slot for the connection, or else one for a probe."""
         return self.take(client, owner, now) or self.take_for_probe(owner)
 
-    def take(self, client: str, owner: SlotOwner, now: float) -> Slot | None:
+    def take(self, client: str, owner: SlotOwner, now: float) -> ConnectionSlot | None:
         """A slot for the connection; None if all that it may have are taken."""
         if not self._proxies.trusts(client) and self._has_all(client):
             return None
         if self._taken >= self._most and not self._free_some(now):
             return None
-        slot = Slot(owner, client_of(client), self._give_up)
+        slot = ConnectionSlot(owner, client_of(client), self._give_up)
         self._by_client.setdefault(slot.client, {})[slot] = None
         self._taken += 1
         return slot
 
-    def move(self, slot: Slot, client: str) -> bool:
+    def move(self, slot: ConnectionSlot, client: str) -> bool:
         """Count a proxy's connection for the client that asks on it now; False if that one has all it may have."""
         counted_for = client_of(client)
         held = self._by_client.get(slot.client)
@@ -105,21 +109,21 @@ class ConnectionSlots:
             return False
         return len(self._by_client.get(client_of(client), ())) >= self._most_per_client
 
-    def take_for_probe(self, owner: SlotOwner) -> Slot:
+    def take_for_probe(self, owner: SlotOwner) -> ConnectionSlot:
         """A slot for a probe; if there is none, the oldest such connection is closed."""
         if len(self._probe_slots) >= PROBE_SLOTS:
             oldest = next(iter(self._probe_slots))
             assert oldest.owner is not None
             oldest.owner.leave()
             oldest.give_up()
-        slot = Slot(owner, "", self._free_probe_slot, is_for_probes=True)
+        slot = ConnectionSlot(owner, "", self._free_probe_slot, is_for_probes=True)
         self._probe_slots[slot] = None
         return slot
 
-    def _free_probe_slot(self, slot: Slot) -> None:
+    def _free_probe_slot(self, slot: ConnectionSlot) -> None:
         self._probe_slots.pop(slot, None)
 
-    def _give_up(self, slot: Slot) -> None:
+    def _give_up(self, slot: ConnectionSlot) -> None:
         held = self._by_client.get(slot.client)
         if held is not None and slot in held:
             del held[slot]

@@ -12,8 +12,7 @@ from urllib.parse import unquote
 import structlog
 from starlette.types import ASGIApp, Message, Scope
 
-from cairn.api.server.request_framing import Header
-from cairn.api.server.response_head import encode_head
+from cairn.api.server.http_heads import Header, encode_head
 from cairn.domain.errors import Internal, NodeError
 from cairn.time_shares import QueueName
 

@@ -13,13 +13,12 @@ from typing import cast
 from starlette.types import Scope
 
 from cairn.api.server.access import client_of
-from cairn.api.server.connection_slots import Slot
+from cairn.api.server.client_budgets import ReceivedBytes
+from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Answering, Client, Exchange, HotRoute
+from cairn.api.server.http_heads import CLOSE, RequestHead, asks_for_websocket
 from cairn.api.server.listener import InPieces
-from cairn.api.server.received_bytes import ReceivedBytes
-from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_reader import RequestReader, too_many_connections
-from cairn.api.server.response_head import CLOSE
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
@@ -39,7 +38,7 @@ HALF_CLOSED_S = 5.0
 
 
 class HttpProtocol(asyncio.Protocol):
-    def __init__(self, state: ServerState, slot: Slot | None = None) -> None:
+    def __init__(self, state: ServerState, slot: ConnectionSlot | None = None) -> None:
         """`slot` is that of a connection that has one already."""
         self._state = state
         self._slot = slot

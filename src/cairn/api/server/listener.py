@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from cairn.api.server.certificates import Certificates
-from cairn.api.server.connection_slots import Slot
+from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.server_state import ServerState
 
 ACCEPTED_AT_ONCE = 64
@@ -21,7 +21,7 @@ PIECE_BYTES = 256 * 1024
 RETRY_S = 0.1
 """Pause after a failure to accept: mostly the process has no descriptor left."""
 
-MakeProtocol = Callable[[Slot], asyncio.Protocol]
+MakeProtocol = Callable[[ConnectionSlot], asyncio.Protocol]
 """Makes what serves a connection in its slot."""
 
 

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
 from cairn.api.server.access import PROBE_PATHS, HostList, OriginList, RateLimiter, client_of, find_origin
-from cairn.api.server.request_framing import Header, absence_in
+from cairn.api.server.http_heads import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.domain.errors import Fatal, Internal, NodeError, PathNotFound, RateLimited
 from cairn.time_shares import QueueName, TimeShares

@@ -10,10 +10,10 @@ from typing import NoReturn
 import httptools
 
 from cairn.api.server.access import PROBE_PATHS, client_of
-from cairn.api.server.connection_slots import Slot
+from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
+from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
-from cairn.api.server.received_bytes import UNCOUNTED_BYTES, ReceivedBytes
-from cairn.api.server.request_framing import Header, check_framing, split_target
+from cairn.api.server.http_heads import Header, check_framing, split_target
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
@@ -36,7 +36,7 @@ class RequestReader:
     """
 
     def __init__(
-        self, connection: HttpConnection, state: ServerState, peer: Client | None, slot: Slot,
+        self, connection: HttpConnection, state: ServerState, peer: Client | None, slot: ConnectionSlot,
         received: ReceivedBytes, waiting: deque[Exchange],
     ) -> None:  # fmt: skip
         self._connection = connection

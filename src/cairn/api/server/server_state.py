@@ -9,11 +9,10 @@ from starlette.types import ASGIApp
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
 from cairn.api.server.access import RateLimiter
-from cairn.api.server.client_shares import Shares
+from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
-from cairn.api.server.request_framing import Header
-from cairn.api.server.response_head import NO_STORE, encode_lines, whole_response
+from cairn.api.server.http_heads import NO_STORE, Header, encode_lines, whole_response
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 from cairn.domain.errors import NodeError
@@ -51,7 +50,7 @@ class ServerState:
         self.shares = shares
         self.proxies = TrustedProxies(settings)
         self.slots = ConnectionSlots(settings)
-        self.unanswered_bytes = Shares(settings.max_unanswered_bytes)
+        self.unanswered_bytes = ClientBudget(settings.max_unanswered_bytes)
         self.max_message_bytes = settings.ws_max_message_bytes
         # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
         self._clock = RunningClock(0.0, MAX_SWEEP_INTERVAL_S)

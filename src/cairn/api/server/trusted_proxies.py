@@ -11,7 +11,7 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from cairn.api.server.access import MAX_REMEMBERED, address_of
-from cairn.api.server.request_framing import Header
+from cairn.api.server.http_heads import Header
 from cairn.config import Settings
 from cairn.domain.errors import MalformedRequest
 

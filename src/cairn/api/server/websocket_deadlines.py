@@ -26,7 +26,7 @@ class Socket(Protocol):
 
 
 class Deadlines:
-    """Of one socket. A client that misses one is sent away with a close frame, and is cut off if it does not leave."""
+    """The time limits of one socket. A client that misses one gets a close frame, and is cut off unless it leaves."""
 
     def __init__(self, frames: ServerProtocol, socket: Socket) -> None:
         self._frames = frames

@@ -9,19 +9,18 @@ import socket
 from collections.abc import Callable
 from http import HTTPStatus
 
+from starlette.types import Message
 from websockets.exceptions import HeaderLineTooLong, InvalidMethod, InvalidUpgrade, RequestLineTooLong, TooManyHeaders
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from cairn.api.bodies import encode_problem
-from cairn.api.server.connection_slots import Slot
-from cairn.api.server.received_bytes import ReceivedBytes
-from cairn.api.server.request_framing import RequestHead
-from cairn.api.server.response_head import CLOSE
+from cairn.api.server.client_budgets import ReceivedBytes
+from cairn.api.server.connection_slots import ConnectionSlot
+from cairn.api.server.http_heads import CLOSE, RequestHead
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_deadlines import Deadlines
-from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
 from cairn.api.server.websocket_session import Session, scope_of
 from cairn.config import Settings
 from cairn.domain.errors import (
@@ -44,12 +43,50 @@ PIECE_BYTES = 1_024
 """Read at once: the shortest frame has six bytes, and becomes a message of some hundreds."""
 RECEIVE_BUFFER_BYTES = 32 * 1024
 """Keeps what one client can send in one turn of the event loop, and so the time it takes from others, small."""
+MAX_FRAGMENTS = 1_024
+"""Fragments of one message: empty ones would never reach the size limit."""
+
+
+class BrokenProtocol(Exception):
+    """The client broke the protocol."""
+
+    def __init__(self, code: CloseCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class MessageReader:
+    """The messages of one socket."""
+
+    def __init__(self) -> None:
+        self._fragments: list[bytes] = []
+        self._is_text = False
+
+    def add(self, frame: Frame) -> Message | None:
+        """Process a data frame. Returns the message that it completes, if any. Raises `BrokenProtocol`."""
+        if frame.opcode is not Opcode.CONT:
+            self._is_text = frame.opcode is Opcode.TEXT
+            self._fragments = []
+        if len(self._fragments) >= MAX_FRAGMENTS:
+            raise BrokenProtocol(CloseCode.POLICY_VIOLATION, f"a message has at most {MAX_FRAGMENTS} fragments")
+        self._fragments.append(bytes(frame.data))
+        if not frame.fin:
+            return None
+        data = b"".join(self._fragments)
+        self._fragments = []
+        if not self._is_text:
+            return {"type": "websocket.receive", "bytes": data}
+        try:
+            return {"type": "websocket.receive", "text": data.decode()}
+        except UnicodeDecodeError:
+            raise BrokenProtocol(CloseCode.INVALID_DATA, "a text message must be UTF-8") from None
 
 
 class EventsProtocol(asyncio.Protocol):
     """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
-    def __init__(self, state: ServerState, slot: Slot | None, received: ReceivedBytes) -> None:
+    def __init__(self, state: ServerState, slot: ConnectionSlot | None, received: ReceivedBytes) -> None:
         """`slot` is that of the HTTP connection that was upgraded."""
         self._state = state
         self._slot = slot

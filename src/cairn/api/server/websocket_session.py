@@ -11,7 +11,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 from websockets.frames import CloseCode
 
-from cairn.api.server.request_framing import RequestHead
+from cairn.api.server.http_heads import RequestHead
 from cairn.domain.errors import Internal, NodeError
 
 EXTENSION = "cairn.socket"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cairn.api.server import connection_slots as slots_module
-from cairn.api.server.connection_slots import ConnectionSlots, Slot
+from cairn.api.server.connection_slots import ConnectionSlot, ConnectionSlots
 from cairn.config import Settings
 from tests.support.core_fixtures import signed
 from tests.support.rest_server import Answer, RestServer, get, post_tx, run_server, wait_until
@@ -115,7 +115,7 @@ def test_a_websocket_does_not_make_room() -> None:
 def test_the_oldest_probe_makes_room_for_a_new_one() -> None:
     slots = ConnectionSlots(ONE_WORKER)
     owners = [Sitting() for _ in range(slots_module.PROBE_SLOTS + 2)]
-    held: list[Slot] = [slots.take_for_probe(owner) for owner in owners[:2]]
+    held: list[ConnectionSlot] = [slots.take_for_probe(owner) for owner in owners[:2]]
     held[0].give_up()
     for owner in owners[2:]:
         slots.take_for_probe(owner)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from cairn.api.server.connection_slots import Slot
+from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.request_reader import RequestReader
 from cairn.core.calls import Method
@@ -120,7 +120,11 @@ def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(requ
         gc.disable()
         try:
             await connect(server)
-            left = [repr(each) for each in gc.get_objects() if isinstance(each, HttpProtocol | RequestReader | Slot)]
+            left = [
+                repr(each)
+                for each in gc.get_objects()
+                if isinstance(each, HttpProtocol | RequestReader | ConnectionSlot)
+            ]
             assert left == []
         finally:
             gc.enable()

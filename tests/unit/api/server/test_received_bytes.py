@@ -12,8 +12,7 @@ import pytest
 from cairn import memory
 from cairn.api import chain_view
 from cairn.api.server import server as server_module
-from cairn.api.server.client_shares import Shares
-from cairn.api.server.received_bytes import UNCOUNTED_BYTES, ReceivedBytes
+from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ClientBudget, ReceivedBytes
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings
 from cairn.domain.errors import TooManyUnansweredBytes
@@ -48,13 +47,13 @@ def assert_refused(answer: Answer) -> None:
 
 
 def test_a_small_request_is_not_counted() -> None:
-    shares = Shares(10)
+    shares = ClientBudget(10)
     ReceivedBytes(shares, "192.0.2.1").hold(UNCOUNTED_BYTES)
     assert shares.taken == 0
 
 
 def test_what_a_connection_holds_is_counted_from_there_on_and_given_back() -> None:
-    shares = Shares(1_000)
+    shares = ClientBudget(1_000)
     received = ReceivedBytes(shares, "192.0.2.1")
     for size, taken in ((UNCOUNTED_BYTES + 100, 100), (UNCOUNTED_BYTES + 300, 300), (UNCOUNTED_BYTES + 1, 1), (0, 0)):
         received.hold(size)
@@ -62,7 +61,7 @@ def test_what_a_connection_holds_is_counted_from_there_on_and_given_back() -> No
 
 
 def test_a_client_holds_at_most_as_much_as_is_free_over_all_its_connections() -> None:
-    shares = Shares(1_000)
+    shares = ClientBudget(1_000)
     first, second, other = (ReceivedBytes(shares, client) for client in ("192.0.2.1", "192.0.2.1", "192.0.2.2"))
     first.hold(UNCOUNTED_BYTES + 300)
     second.hold(UNCOUNTED_BYTES + 200)
@@ -75,7 +74,7 @@ def test_a_client_holds_at_most_as_much_as_is_free_over_all_its_connections() ->
 
 
 def test_a_connection_of_a_proxy_counts_for_the_client_that_asks_now() -> None:
-    shares = Shares(1_000)
+    shares = ClientBudget(1_000)
     first, second = ReceivedBytes(shares, "192.0.2.9"), ReceivedBytes(shares, "192.0.2.9")
     first.hold(UNCOUNTED_BYTES + 400)
     first.move_to("192.0.2.1")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.api.server.request_framing import RequestHead, asks_for_websocket, check_framing
+from cairn.api.server.http_heads import RequestHead, asks_for_websocket, check_framing
 from cairn.config import Settings
 from cairn.domain.errors import MalformedRequest
 from cairn.domain.transactions import encode_tx

@@ -1,10 +1,11 @@
-"""What a request's head says about the bytes after it: the length of the body, and an upgrade.
+"""The heads of requests and answers: what a request's head says about the bytes after it, and the bytes of an answer's.
 
 A proxy in front of the node reads the same heads. If the two could disagree on where a body ends, a part of a body
 could be read as a request (smuggling). So everything ambiguous is refused.
 """
 
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import NamedTuple
 
 import httptools
@@ -16,6 +17,10 @@ Header = tuple[bytes, bytes]
 
 VERSIONS = ("1.0", "1.1")
 WEBSOCKET = [b"websocket"]
+CLOSE: Header = (b"connection", b"close")
+NO_STORE: Header = (b"cache-control", b"no-store")
+STATUS_LINES = {int(status): f"HTTP/1.1 {status:d} {status.phrase}\r\n".encode() for status in HTTPStatus}
+BODILESS = frozenset({204, 304})
 
 
 class RequestHead(NamedTuple):
@@ -73,3 +78,42 @@ def absence_in(receive: Receive) -> Callable[[], bool]:
     """Tells whether the client of a request has disconnected, where the server shows that."""
     cycle = getattr(receive, "__self__", None)
     return lambda: bool(getattr(cycle, "disconnected", False))
+
+
+class ResponseHead(NamedTuple):
+    """The head of an answer that the application gives."""
+
+    data: bytes
+    length: int | None
+    """Of the body, if the application says so."""
+    keeps_alive: bool
+
+
+def encode_lines(headers: Iterable[Header]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def whole_response(common_lines: bytes, status: int, headers: Iterable[Header], body: bytes) -> bytes:
+    lines = STATUS_LINES[status] + common_lines + encode_lines(headers)
+    return lines + b"content-length: %d\r\n\r\n" % len(body) + body
+
+
+def encode_head(
+    common_lines: bytes, status: int, headers: list[Header], has_body: bool, keeps_alive: bool
+) -> ResponseHead:
+    """`has_body`: the request's method lets the answer have one."""
+    length, says_close = None, False
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value)
+        elif name == b"connection" and value.lower() == b"close":
+            keeps_alive, says_close = False, True
+    lines = encode_lines(headers)
+    if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
+        raise ValueError("a header of the answer has a line break")
+    if length is None and has_body and status not in BODILESS:
+        # The end of the connection ends the body.
+        keeps_alive = False
+    if not keeps_alive and not says_close:
+        lines += b"connection: close\r\n"
+    return ResponseHead(STATUS_LINES[status] + common_lines + lines + b"\r\n", length, keeps_alive)

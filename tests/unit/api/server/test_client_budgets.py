@@ -1,10 +1,10 @@
 """Places that clients share: whoever takes many leaves some to others."""
 
-from cairn.api.server.client_shares import Shares
+from cairn.api.server.client_budgets import ClientBudget
 
 
 def test_each_finds_some_however_many_there_are() -> None:
-    shares = Shares(64)
+    shares = ClientBudget(64)
     taken = []
     for client in ("a", "b", "c", "d"):
         count = 0
@@ -17,14 +17,14 @@ def test_each_finds_some_however_many_there_are() -> None:
 def test_many_at_once_are_as_many_as_one_by_one() -> None:
     for places in range(12):
         for at_once in range(1, 12):
-            one_by_one, together = Shares(places), Shares(places)
+            one_by_one, together = ClientBudget(places), ClientBudget(places)
             expected = all(one_by_one.take("a") for _ in range(at_once))
             assert together.take("a", at_once) is expected, (places, at_once)
             assert together.taken == (at_once if expected else 0)
 
 
 def test_what_is_given_back_can_be_taken() -> None:
-    shares = Shares(4)
+    shares = ClientBudget(4)
     assert [shares.take("a") for _ in range(3)] == [True, True, False]
     shares.give_back("a", 2)
     assert [shares.take("b") for _ in range(3)] == [True, True, False]
