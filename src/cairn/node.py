@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from cairn.api.server import certificates
-from cairn.api.server.server import BACKLOG
+from cairn.api.server.http_server import BACKLOG
 from cairn.api.worker import run_worker
 from cairn.cometbft import CometBFT
 from cairn.cometbft_log import CometBftLog

@@ -22,7 +22,7 @@ from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server import websocket_deadlines
 from cairn.api.server.access import HostList, OriginList, RateLimiter
-from cairn.api.server.server import Server
+from cairn.api.server.http_server import Server
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings

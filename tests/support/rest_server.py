@@ -18,7 +18,7 @@ import uvloop
 from cairn.api.chain_json import confirmed_json
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.server import server as server_module
+from cairn.api.server import http_server as server_module
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.worker import make_server
 from cairn.config import Settings

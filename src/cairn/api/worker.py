@@ -19,7 +19,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.rpc.transaction_methods import import_encoder
 from cairn.api.server.certificates import Certificates, Pair
-from cairn.api.server.server import Server
+from cairn.api.server.http_server import Server
 from cairn.api.server.server_state import ServerState
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway

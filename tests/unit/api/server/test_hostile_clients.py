@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cairn.api.server import access, http_protocol, websocket_protocol
-from cairn.api.server import server as server_module
+from cairn.api.server import http_server as server_module
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.core_fixtures import signed

@@ -11,7 +11,7 @@ import pytest
 
 from cairn import memory
 from cairn.api import chain_view
-from cairn.api.server import server as server_module
+from cairn.api.server import http_server as server_module
 from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ClientBudget, ReceivedBytes
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings
