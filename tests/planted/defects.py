@@ -69,7 +69,7 @@ DEFECTS = (
     Defect(
         "a journal that is cut short passes as whole",
         "src/cairn/store/journal.py",
-        "if self._sequence >= end:",
+        "if self.next_sequence >= end:",
         "if True:",
         tests=("tests/unit/store/test_journal.py",),
     ),

@@ -29,7 +29,7 @@ of it, or -1 for a transaction that could be mined when it was accepted.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from itertools import takewhile
 from pathlib import Path
 from struct import Struct
@@ -112,6 +112,80 @@ class Bounds(Protocol):
         """All before `frame` is on disk; this itself may get there later. Raises `StoreUnavailable`."""
 
 
+class Replay:
+    """What the segments hold when they are read from the first to the last. Nothing is changed by reading."""
+
+    def __init__(self, directory: Path, bounds: Bounds) -> None:
+        """Read them. Raises `Corrupt` unless all frames are there that must be, `StoreUnavailable` or `OSError`."""
+        self._directory = directory
+        self._bounds = bounds
+        self.segments = list_segments(directory)
+        """The numbers of the segments, the oldest first."""
+        self.last_segment: Scan | None = None
+        self.next_sequence = 0
+        """The number of the frame that is written next."""
+        self.up_s = 0
+        self.left: dict[TxHash, DropReason] = {}
+        """The unsettled transactions that left the mempool."""
+        self.drops: dict[TxHash, DropReason] = {}
+        """The dropped transactions, in the order in which they were dropped."""
+        self._adds: dict[TxHash, bytes] = {}
+        """The ADD record of each unsettled transaction."""
+        for scan in self._scan():
+            for frame in scan.frames:
+                self._apply(segment_path(directory, scan.number), frame)
+            self.last_segment, self.next_sequence = scan, scan.next_sequence
+        self._check_end()
+        # The order is the first field after the kind, so sorting the records sorts by it.
+        self.adds = sorted(self._adds.values())
+        """The same records, in the order of acceptance."""
+        self.entries = [_decode_add(record, self.left.get(_hash_of(record))) for record in self.adds]
+
+    def _apply(self, path: Path, frame: Frame) -> None:
+        """Apply a frame's records to the unsettled and the dropped transactions so far."""
+        for kind, record in _records(path, frame):
+            if kind == _ADD:
+                tx_hash = _hash_of(record)
+                self._adds[tx_hash] = record
+                self.drops.pop(tx_hash, None)
+                self.left.pop(tx_hash, None)
+            elif kind == _DROP:
+                _, reason, dropped = _DROP_RECORD.unpack(record)
+                self._adds.pop(dropped, None)
+                self.left.pop(dropped, None)
+                self.drops[dropped] = _REASONS[reason]
+            elif kind == _LEAVE:
+                _, reason, left = _DROP_RECORD.unpack(record)
+                if left in self._adds:
+                    self.left[left] = _REASONS[reason]
+            else:
+                self.up_s = _UPTIME_RECORD.unpack(record)[1]
+
+    def _scan(self) -> Iterator[Scan]:
+        """The segments in their order. Raises `Corrupt` when frames are missing before or between them."""
+        expected: int | None = None
+        for number in self.segments:
+            path = segment_path(self._directory, number)
+            scan = scan_segment(path)
+            first = scan.first_sequence
+            if expected is None and first > self._bounds.journal_start():
+                raise Corrupt(f"{path}: starts with frame {first}, but frame {self._bounds.journal_start()} is missing")
+            if expected is not None and first != expected:
+                raise Corrupt(f"{path}: starts with frame {first}, but frame {expected} is the next")
+            expected = scan.next_sequence
+            yield scan
+
+    def _check_end(self) -> None:
+        end = self._bounds.journal_end()
+        if self.next_sequence >= end:
+            return
+        if self.segments:
+            last = segment_path(self._directory, self.segments[-1])
+            raise Corrupt(f"{last}: ends before frame {self.next_sequence}, though all before frame {end} were on disk")
+        found = "holds no segment" if is_there(self._directory) else "is missing"
+        raise Corrupt(f"{self._directory} {found}, though all frames of the journal before {end} were on disk")
+
+
 class Journal:
     """The journal, opened for appending. After a failed write it is closed and opened again, never repaired."""
 
@@ -121,16 +195,25 @@ class Journal:
         self._segment_bytes = segment_bytes
         self._max_segments = max_segments
         self._file = -1
+        """The newest segment, the only one that is written to."""
         self._offset = 0
+        """Where its next frame begins."""
         self._capacity = 0
-        self._sequence = 0
+        """Its size: a frame that does not fit begins a new segment."""
         self._current = 0
+        """Its number."""
+        self._sequence = 0
+        """The number of the next frame, which goes on from segment to segment."""
         self._order = 0
+        """The number of the last ADD: transactions that are written again keep theirs, and so their order."""
         self._failure: str | None = None
+        """Why nothing can be written any more."""
         self.up_s = 0
         """The node's uptime in seconds over all restarts, as last recorded here."""
         self._buffer: list[bytes] = []
+        """The records of the next frame."""
         self._unsynced: dict[TxHash, None] = {}
+        """The unsettled transactions among them."""
         self._alive: dict[TxHash, int] = {}
         """The segment that each unsettled transaction is in."""
         self._left: dict[TxHash, DropReason] = {}
@@ -148,27 +231,24 @@ class Journal:
         cls, path: Path, bounds: Bounds, segment_bytes: int = SEGMENT_BYTES, max_segments: int = MAX_SEGMENTS
     ) -> "Journal":
         """Read what is there, and be ready to append. Raises `Corrupt` or `StoreUnavailable`."""
-        return cls._opened(path, bounds, segment_bytes, max_segments, cls._recover)
-
-    @classmethod
-    def check(cls, path: Path, bounds: Bounds) -> None:
-        """Raise what `open` would raise for what is there. It changes nothing."""
-        cls._opened(path, bounds, SEGMENT_BYTES, MAX_SEGMENTS, cls._read).close()
-
-    @classmethod
-    def _opened(
-        cls, path: Path, bounds: Bounds, segment_bytes: int, max_segments: int, read: "Callable[[Journal], object]"
-    ) -> "Journal":
         journal = cls(path, bounds, segment_bytes, max_segments)
         try:
-            read(journal)
+            journal._recover()
         except (OSError, StoreUnavailable) as failure:
             journal.close()
-            raise JournalUnavailable(f"cannot open the journal at {path}: {reason_of(failure)}") from failure
+            raise _not_opened(path, failure) from failure
         except BaseException:
             journal.close()
             raise
         return journal
+
+    @staticmethod
+    def check(path: Path, bounds: Bounds) -> None:
+        """Raise what `open` would raise for what is there. It changes nothing."""
+        try:
+            Replay(path, bounds)
+        except (OSError, StoreUnavailable) as failure:
+            raise _not_opened(path, failure) from failure
 
     def append_add(self, received_at: int, tx: Tx, record: bytes, queued_since: int | None = None) -> None:
         """Append an accepted transaction; `record` is `encode_record(tx)`. It is on disk after the next `sync`."""
@@ -323,39 +403,25 @@ class Journal:
 
     def _recover(self) -> None:
         """Replay all segments, write the unsettled transactions into new ones, and remove the old ones."""
-        numbers, last, records = self._read()
+        replay = Replay(self._directory, self._bounds)
+        self.recovered, last = replay.entries, replay.last_segment
+        self.recovered_drops = list(replay.drops.items())[-KEPT_DROPS:]
+        self.up_s, self._left, self._sequence = replay.up_s, replay.left, replay.next_sequence
+        self._order = _order_of(replay.adds[-1]) if replay.adds else 0
         # Everything required is there: from here on the directory is changed.
         make_directory(self._directory)
         if last is not None and last.frames:
             self._write_again(segment_path(self._directory, last.number), last.frames[-1])
         remove_drafts(self._directory)
-        self._current = numbers[-1] if numbers else 0
+        self._current = replay.segments[-1] if replay.segments else 0
         self._start_segment(0)
         first = self._current
         if self.up_s:
             self._write(_encode_uptime(self.up_s), ())
-        self._rewrite(records)
+        self._rewrite(replay.adds)
         if self.recovered_drops:
             self._write(b"".join(_encode_drop(_DROP, *drop) for drop in self.recovered_drops), ())
-        self._remove(numbers, first)
-
-    def _read(self) -> tuple[list[int], Scan | None, list[bytes]]:
-        """Replay all segments; returns their numbers, the last of them, and the records of what is unsettled."""
-        numbers = list_segments(self._directory)
-        adds: dict[TxHash, bytes] = {}
-        drops: dict[TxHash, DropReason] = {}
-        last: Scan | None = None
-        for last in self._scan(numbers):
-            for frame in last.frames:
-                self._replay(segment_path(self._directory, last.number), frame, adds, drops)
-            self._sequence = last.next_sequence
-        self._check_end(numbers)
-        # The order is the first field after the kind, so sorting the records sorts by it.
-        records = sorted(adds.values())
-        self.recovered = [_decode_add(record, self._left.get(_hash_of(record))) for record in records]
-        self.recovered_drops = list(drops.items())[-KEPT_DROPS:]
-        self._order = _order_of(records[-1]) if records else 0
-        return numbers, last, records
+        self._remove(replay.segments, first)
 
     def _write_again(self, path: Path, frame: Frame) -> None:
         """Write the last frame to disk again: after a failed sync it may be in memory only.
@@ -369,50 +435,6 @@ class Journal:
             sync_file(file)
         finally:
             os.close(file)
-
-    def _replay(self, path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxHash, DropReason]) -> None:
-        """Apply a frame's records to the unsettled and the dropped transactions so far."""
-        for kind, record in _records(path, frame):
-            if kind == _ADD:
-                tx_hash = _hash_of(record)
-                adds[tx_hash] = record
-                drops.pop(tx_hash, None)
-                self._left.pop(tx_hash, None)
-            elif kind == _DROP:
-                _, reason, dropped = _DROP_RECORD.unpack(record)
-                adds.pop(dropped, None)
-                self._left.pop(dropped, None)
-                drops[dropped] = _REASONS[reason]
-            elif kind == _LEAVE:
-                _, reason, left = _DROP_RECORD.unpack(record)
-                if left in adds:
-                    self._left[left] = _REASONS[reason]
-            else:
-                self.up_s = _UPTIME_RECORD.unpack(record)[1]
-
-    def _scan(self, numbers: list[int]) -> Iterator[Scan]:
-        """The segments in their order. Raises `Corrupt` when frames are missing before or between them."""
-        expected: int | None = None
-        for number in numbers:
-            path = segment_path(self._directory, number)
-            scan = scan_segment(path)
-            first = scan.first_sequence
-            if expected is None and first > self._bounds.journal_start():
-                raise Corrupt(f"{path}: starts with frame {first}, but frame {self._bounds.journal_start()} is missing")
-            if expected is not None and first != expected:
-                raise Corrupt(f"{path}: starts with frame {first}, but frame {expected} is the next")
-            expected = scan.next_sequence
-            yield scan
-
-    def _check_end(self, numbers: list[int]) -> None:
-        end = self._bounds.journal_end()
-        if self._sequence >= end:
-            return
-        if numbers:
-            last = segment_path(self._directory, numbers[-1])
-            raise Corrupt(f"{last}: ends before frame {self._sequence}, though all before frame {end} were on disk")
-        found = "holds no segment" if is_there(self._directory) else "is missing"
-        raise Corrupt(f"{self._directory} {found}, though all frames of the journal before {end} were on disk")
 
 
 def discard_journal(directory: Path) -> Path | None:
@@ -446,6 +468,10 @@ def _put_aside(journal: Path) -> Path | None:
     journal.rename(aside)
     sync_directory(journal.parent)
     return aside
+
+
+def _not_opened(path: Path, failure: OSError | StoreUnavailable) -> JournalUnavailable:
+    return JournalUnavailable(f"cannot open the journal at {path}: {reason_of(failure)}")
 
 
 def _adds(path: Path, scan: Scan) -> Iterator[bytes]:
