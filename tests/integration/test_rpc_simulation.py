@@ -13,8 +13,9 @@ import rlp  # type: ignore[import-untyped]
 from eth_account import Account as Wallet
 from eth_utils.crypto import keccak
 
+from cairn.api import chain_view
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc import account_methods, simulation_methods
+from cairn.api.rpc import simulation_methods
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.domain.types import Address
@@ -290,7 +291,7 @@ async def test_a_revert_meanwhile_ends_a_fee_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, percentiles: list[int]
 ) -> None:
     asked = ("eth_feeHistory", "0x2", "latest", percentiles)
-    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, account_methods, *asked)
+    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, chain_view, *asked)
 
 
 async def check_revert_meanwhile(

@@ -1,10 +1,10 @@
 """A worker's view of the chain: its own reader of the store, kept up to date by the core's notices."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -21,10 +21,13 @@ from cairn.domain.errors import (
 from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
+from cairn.time_shares import in_slices
 
 RETRY_S = 0.05
 PRESENCE_INTERVAL_S = 5.0
 """How often a waiting request checks that its client is still connected."""
+
+_T = TypeVar("_T")
 
 log = structlog.get_logger("cairn.view")
 
@@ -103,14 +106,11 @@ class ChainView(ChainReads):
         self.phase, self.reason = phase, reason
         if phase == "draining":
             self._release_waiting()
-        elif phase == "unavailable" and not self.is_reverting and self._is_in_place():
+        elif phase == "unavailable" and not self.is_reverting and self._store and self._store.watermark.is_in_place():
             # The core may wait for the space of files that it has deleted, and that only this worker still has.
             self._advance()
         for listener in self._listeners:
             listener.on_phase(phase, reason)
-
-    def _is_in_place(self) -> bool:
-        return self._store is not None and self._store.watermark.is_in_place()
 
     def on_commit(self, height: int) -> None:
         self.announced = max(self.announced, height)
@@ -225,6 +225,14 @@ class ChainView(ChainReads):
         finally:
             if reaching in self._reaching:
                 self._reaching.remove(reaching)
+
+    async def in_slices(self, items: Iterable[_T]) -> AsyncIterator[_T]:
+        """The items, one by one, with others' turns in between. Raises `Reverting` if the chain is reverted there."""
+        reverts = self.reverts
+        async for item in in_slices(items):
+            if self.reverts != reverts:
+                raise reverted_meanwhile()
+            yield item
 
     @contextmanager
     def watching(self, tx_hash: TxHash) -> Iterator["asyncio.Future[None]"]:

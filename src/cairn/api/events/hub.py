@@ -247,16 +247,16 @@ class EventHub:
 
     def _step(self) -> None:
         self._step_due = False
-        if self._height < self._committed and self._attempt(self._advance) and self._height < self._committed:
+        if self._height < self._committed and self._attempt(self._advance):
             self._schedule_step()
 
-    def _attempt(self, reading: Callable[[], None]) -> bool:
-        """Do what reads the store. False if that must wait until it can be read again; what failed is then retried."""
+    def _attempt(self, reading: Callable[[], bool]) -> bool | None:
+        """Do what reads the store. None if that must wait until it can be read again; what failed is then retried."""
         if self._has_failed:
             # Nothing more is sent from a damaged store.
-            return False
+            return None
         try:
-            reading()
+            return reading()
         except Fatal as failure:
             self._has_failed = True
             self.fail(failure)
@@ -266,9 +266,7 @@ class EventHub:
                 log.warning("the store cannot be read, events wait", reason=unavailable.detail)
                 self._is_retry_due = True
                 asyncio.get_running_loop().call_later(RETRY_S, self._retry)
-        else:
-            return True
-        return False
+        return None
 
     def _retry(self) -> None:
         self._is_retry_due = False
@@ -277,8 +275,8 @@ class EventHub:
             self._enqueue(subscriber)
         self._schedule_step()
 
-    def _advance(self) -> None:
-        """Announce the next block."""
+    def _advance(self) -> bool:
+        """Announce the next block. Returns whether there are more."""
         base = self._source.base
         if self._height + 1 < base:
             # All blocks up to the sockets' height are gone: continue at the oldest.
@@ -286,6 +284,7 @@ class EventHub:
             for subscriber in self._subscribers:
                 self._enqueue(subscriber)
         self._announce(self._height + 1)
+        return self._height < self._committed
 
     def _announce(self, height: int) -> None:
         if not self._subscribers:
@@ -325,13 +324,8 @@ class EventHub:
             subscriber.connection.write(frame)
             return
         frames, subscriber.replies = subscriber.replies, []
-        has_more = False
-
-        def collect() -> None:
-            nonlocal has_more
-            has_more = self._collect(subscriber, frames)
-
-        if not self._attempt(collect) and not self._has_failed:
+        has_more = self._attempt(partial(self._collect, subscriber, frames))
+        if has_more is None and not self._has_failed:
             self._stuck.append(subscriber)
         if frames:
             subscriber.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))

@@ -117,23 +117,23 @@ class Lookups:
         answer = self._view.find_confirmed(tx_hash)
         if answer is not None:
             return answer, False
-        standing = await self._gateway.find_tx(tx_hash)
-        match standing:
+        found = await self._gateway.find_tx(tx_hash)
+        match found:
             case None:
                 raise self._unknown(tx_hash)
             case DroppedTx():
-                raise TxDropped(standing.reason)
+                raise TxDropped(found.reason)
             case PendingTx():
-                return pending_json(standing), True
+                return pending_json(found), True
             case ConfirmedTx():
-                await self._view.reach(standing.height)
+                await self._view.reach(found.height)
         answer = self._view.find_confirmed(tx_hash)
         if answer is None:
             if self._view.reverts != reverts:
                 raise reverted_meanwhile()
-            if standing.height < self._view.base:
-                raise TxNotKept(f"{hex_text(tx_hash)} was in block {standing.height}, which this node no longer keeps")
-            raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not have it")
+            if found.height < self._view.base:
+                raise TxNotKept(f"{hex_text(tx_hash)} was in block {found.height}, which this node no longer keeps")
+            raise Corrupt(f"{hex_text(tx_hash)} is in block {found.height}, but the index does not have it")
         return answer, False
 
     def _unknown(self, tx_hash: TxHash) -> TxNotFound:
@@ -270,11 +270,8 @@ class Lookups:
         newest = head if after is None else min(head, after - 1)
         heights = range(newest, max(base - 1, newest - limit), -1)
         cursor = str(heights[-1]) if heights and heights[-1] > base else None
-        reverts = self._view.reverts
         items = []
-        async for height in in_slices(heights):
-            if self._view.reverts != reverts:
-                raise reverted_meanwhile()
+        async for height in self._view.in_slices(heights):
             # Other requests were served meanwhile, and the oldest blocks may have been removed.
             if height < self._view.base:
                 cursor = None
@@ -334,13 +331,12 @@ class Lookups:
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
         await self._view.reach_head()
-        reverts, head = self._view.reverts, self._view.height
+        head = self._view.height
         items: list[bytes] = []
         last: tuple[int, int] | None = None
         cursor: str | None = None
-        async for height, position in in_slices(islice(self._view.walk_history(address, after), limit + 1)):
-            if self._view.reverts != reverts:
-                raise reverted_meanwhile()
+        history = islice(self._view.walk_history(address, after), limit + 1)
+        async for height, position in self._view.in_slices(history):
             # Other requests were served meanwhile, and the oldest blocks may have been removed.
             if height < self._view.base:
                 break

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from cairn.api.chain_reads import AnswerCache, CommonWork, reverted_meanwhile
+from cairn.api.chain_reads import AnswerCache, CommonWork
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import check_call
 from cairn.api.rpc.dispatch import rpc_method
@@ -24,7 +24,6 @@ from cairn.api.rpc.values import (
 from cairn.domain.errors import Rejected, Unavailable
 from cairn.domain.transactions import price_in_record
 from cairn.domain.types import TRANSFER_GAS, BlockHash, BlockHeader
-from cairn.time_shares import in_slices
 
 MAX_KEY_DIGITS = 64
 NO_PROOFS = (
@@ -144,12 +143,9 @@ class FeeMethods:
         count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
         if count == 0:
             return {"oldestBlock": "0x0", "gasUsedRatio": []}
-        reverts = self._chain.view.reverts
         fullness: list[float] = []
         rewards_shown: list[list[str]] = []
-        async for height in in_slices(range(newest - count + 1, newest + 1)):
-            if self._chain.view.reverts != reverts:
-                raise reverted_meanwhile()
+        async for height in self._chain.view.in_slices(range(newest - count + 1, newest + 1)):
             block_hash, header = self._chain.view.get_header(height)
             fullness.append(header.gas_used / header.gas_limit)
             if percentiles:

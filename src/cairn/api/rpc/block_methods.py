@@ -43,6 +43,14 @@ UNKNOWN = "0x"
 """geth's answer for an unknown transaction or block number. An unknown block hash is an error."""
 
 
+def by_number(value: object) -> BlockName:
+    return parse_block_number(value, "block")
+
+
+def by_hash(value: object) -> BlockName:
+    return BlockName(hash=BlockHash(parse_hash(value, "block hash")))
+
+
 class BlockMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
@@ -54,19 +62,14 @@ class BlockMethods:
     async def block_number(self) -> str:
         return quantity(await self._view.reach_head())
 
-    @rpc_method("eth_getBlockByNumber")
-    async def get_block_by_number(self, number: object, full: object = None) -> Json | LongResult | None:
-        return await self._block(parse_block_number(number, "block"), parse_flag(full, "full"))
-
-    @rpc_method("eth_getBlockByHash")
-    async def get_block_by_hash(self, block_hash: object, full: object = None) -> Json | LongResult | None:
-        return await self._block(block_of_hash(block_hash), parse_flag(full, "full"))
-
-    async def _block(self, named: BlockName, full: bool) -> Json | LongResult | None:
-        if not full or named.tag == "pending":
-            return await self._make_block(named, full)
+    @rpc_method("eth_getBlockByNumber", first=by_number)
+    @rpc_method("eth_getBlockByHash", first=by_hash)
+    async def get_block(self, named: BlockName, full: object = None) -> Json | LongResult | None:
+        is_full = parse_flag(full, "full")
+        if not is_full or named.tag == "pending":
+            return await self._make_block(named, is_full)
         async with self._chain.large_answers.place():
-            return await self._make_block(named, full)
+            return await self._make_block(named, is_full)
 
     async def _make_block(self, named: BlockName, full: bool) -> Json | LongResult | None:
         height = await self._chain.find_height(named)
@@ -118,27 +121,18 @@ class BlockMethods:
             ]
             return long_array(receipts)
 
-    @rpc_method("eth_getBlockTransactionCountByNumber")
-    async def count_by_number(self, number: object) -> str | None:
-        return await self._count(parse_block_number(number, "block"))
-
-    @rpc_method("eth_getBlockTransactionCountByHash")
-    async def count_by_hash(self, block_hash: object) -> str | None:
-        return await self._count(block_of_hash(block_hash))
-
-    async def _count(self, named: BlockName) -> str | None:
+    @rpc_method("eth_getBlockTransactionCountByNumber", first=by_number)
+    @rpc_method("eth_getBlockTransactionCountByHash", first=by_hash)
+    async def count_transactions(self, named: BlockName) -> str | None:
         if named.tag == "pending":
             return quantity(min(PENDING_SHOWN, (await self._chain.gateway.status()).pending))
         height = await self._chain.find_height(named)
         return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
 
-    @rpc_method("eth_getUncleCountByBlockNumber")
-    async def uncles_by_number(self, number: object) -> str | None:
-        return None if await self._chain.find_height(parse_block_number(number, "block")) is None else "0x0"
-
-    @rpc_method("eth_getUncleCountByBlockHash")
-    async def uncles_by_hash(self, block_hash: object) -> str | None:
-        return None if await self._chain.find_height(block_of_hash(block_hash)) is None else "0x0"
+    @rpc_method("eth_getUncleCountByBlockNumber", first=by_number)
+    @rpc_method("eth_getUncleCountByBlockHash", first=by_hash)
+    async def count_uncles(self, named: BlockName) -> str | None:
+        return None if await self._chain.find_height(named) is None else "0x0"
 
     # Transactions.
 
@@ -146,13 +140,10 @@ class BlockMethods:
     async def get_transaction(self, tx_hash: object) -> Json | None:
         return self._shown(await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash"))))
 
-    @rpc_method("eth_getTransactionByBlockNumberAndIndex")
-    async def get_transaction_by_number(self, number: object, index: object) -> Json | None:
-        return self._shown(await self._find_in(parse_block_number(number, "block"), index))
-
-    @rpc_method("eth_getTransactionByBlockHashAndIndex")
-    async def get_transaction_by_block_hash(self, block_hash: object, index: object) -> Json | None:
-        return self._shown(await self._find_in(block_of_hash(block_hash), index))
+    @rpc_method("eth_getTransactionByBlockNumberAndIndex", first=by_number)
+    @rpc_method("eth_getTransactionByBlockHashAndIndex", first=by_hash)
+    async def get_transaction_in(self, named: BlockName, index: object) -> Json | None:
+        return self._shown(await self._find_in(named, index))
 
     async def _find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
         """In the pending block, the transaction itself; in any other, its height and position."""
@@ -223,17 +214,10 @@ class BlockMethods:
     async def get_raw_transaction(self, tx_hash: object) -> str:
         return self._raw(await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash"))))
 
-    @rpc_method("eth_getRawTransactionByBlockNumberAndIndex")
-    async def get_raw_transaction_by_number(self, number: object, index: object) -> str:
-        return self._raw(await self._find_in(parse_block_number(number, "block"), index))
-
-    @rpc_method("eth_getRawTransactionByBlockHashAndIndex")
-    async def get_raw_transaction_by_block_hash(self, block_hash: object, index: object) -> str:
-        return self._raw(await self._find_in(block_of_hash(block_hash), index))
-
-
-def block_of_hash(value: object) -> BlockName:
-    return BlockName(hash=BlockHash(parse_hash(value, "block hash")))
+    @rpc_method("eth_getRawTransactionByBlockNumberAndIndex", first=by_number)
+    @rpc_method("eth_getRawTransactionByBlockHashAndIndex", first=by_hash)
+    async def get_raw_transaction_in(self, named: BlockName, index: object) -> str:
+        return self._raw(await self._find_in(named, index))
 
 
 def _item_of(tx: Tx, chain_id: int) -> bytes:

@@ -62,9 +62,9 @@ class RpcChain:
         location = self.view.find_location(tx_hash)
         if location is not None:
             return location
-        standing = await self.gateway.find_tx(tx_hash)
-        if not isinstance(standing, ConfirmedTx):
-            return standing
-        await self.view.reach(standing.height)
+        found = await self.gateway.find_tx(tx_hash)
+        if not isinstance(found, ConfirmedTx):
+            return found
+        await self.view.reach(found.height)
         # None when the block has been pruned meanwhile.
         return self.view.find_location(tx_hash)

@@ -49,28 +49,11 @@ Method = Callable[..., Awaitable[object]]
 """Its parameters are those of the call; one that has a default may be left out."""
 Handler = Callable[[Params], Awaitable[object]]
 RequestId = str | int | float | None
+FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("cairn.rpc")
-
-
-class Result(msgspec.Struct, frozen=True):
-    jsonrpc: str
-    id: RequestId
-    result: Any
-
-
-class ErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
-    code: int
-    message: str
-    data: Any = None
-
-
-class Failure(msgspec.Struct, frozen=True):
-    jsonrpc: str
-    id: RequestId
-    error: ErrorObject
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -158,9 +141,9 @@ class Dispatcher:
             result = await handler(request.params)
             if isinstance(result, LongResult):
                 # The result is the last field: what comes before it ends with its null.
-                before = _encode(Result("2.0", request_id, None)).removesuffix(b"null}")
+                before = _result(request_id, None).removesuffix(b"null}")
                 return await joined(chain((before,), result.pieces, (b"}",)))
-            return _encode(Result("2.0", request_id, result))
+            return _result(request_id, result)
         except RpcError as refused:
             return _failure(request_id, refused)
         except NodeError as error:
@@ -172,11 +155,11 @@ class Dispatcher:
             return _failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
 
 
-def rpc_method(*names: str) -> Callable[[AnyMethod], AnyMethod]:
-    """The decorated method of a group answers calls of these names."""
+def rpc_method(*names: str, first: FirstParser | None = None) -> Callable[[AnyMethod], AnyMethod]:
+    """The decorated method of a group answers calls of these names. `first` parses their first argument."""
 
     def declare(method: AnyMethod) -> AnyMethod:
-        vars(method)["rpc_names"] = names
+        vars(method).setdefault("rpc_names", {}).update(dict.fromkeys(names, first))
         return method
 
     return declare
@@ -185,14 +168,14 @@ def rpc_method(*names: str) -> Callable[[AnyMethod], AnyMethod]:
 def handlers_of(*groups: object) -> dict[str, Handler]:
     """By name, what the groups declare with `rpc_method`."""
     return {
-        name: handler_of(getattr(group, attribute))
+        name: handler_of(getattr(group, attribute), first)
         for group in groups
         for attribute, declared in vars(type(group)).items()
-        for name in getattr(declared, "rpc_names", ())
+        for name, first in getattr(declared, "rpc_names", {}).items()
     }
 
 
-def handler_of(method: Method) -> Handler:
+def handler_of(method: Method, first: FirstParser | None = None) -> Handler:
     """A handler that refuses too many or too few arguments in geth's words, and otherwise calls `method`."""
     parameters = inspect.signature(method).parameters.values()
     most = len(parameters)
@@ -204,7 +187,7 @@ def handler_of(method: Method) -> Handler:
         for index in range(required):
             if index >= len(params) or params[index] is None:
                 raise InvalidParams(f"missing value for required argument {index}")
-        return method(*params)
+        return method(*params) if first is None else method(first(params[0]), *params[1:])
 
     return handler
 
@@ -247,8 +230,13 @@ def id_of(content: object) -> RequestId:
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
+def _result(request_id: RequestId, result: object) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
 def _failure(request_id: RequestId, error: RpcError) -> bytes:
-    return _encode(Failure("2.0", request_id, ErrorObject(error.code, error.message, error.data)))
+    shown = {"code": error.code, "message": error.message} | ({} if error.data is None else {"data": error.data})
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": shown})
 
 
 # Results of megabytes are made in pieces: encoding or copying all of one at once would make others wait.

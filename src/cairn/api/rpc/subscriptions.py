@@ -44,7 +44,8 @@ MAX_SUBSCRIPTIONS = 64
 """Subscriptions on one socket."""
 MAX_PENDING = 4
 """Subscriptions to pending transactions on one socket, so that a few sockets cannot use up a worker's limit."""
-SILENT = frozenset({"logs", "syncing"})
+HEADS, PENDING = "newHeads", "newPendingTransactions"
+KINDS = frozenset({HEADS, PENDING, "logs", "syncing"})
 """There are no logs and no syncing, but libraries may subscribe."""
 
 _encode = msgspec.json.Encoder().encode
@@ -119,23 +120,9 @@ class ArrivalFeed:
         self._view = view
         self._turns = turns
         self._followers: dict[Listener, _Follower] = {}
-        self._places: dict[str, str] = {}
-        """The client of each subscription."""
-        self._shares = ClientBudget(MAX_PLACES)
+        self.places = ClientBudget(MAX_PLACES)
+        """For subscriptions, on the sockets of all clients."""
         view.on_arrivals(self._arrived)
-
-    def reserve(self, subscription: str, client: str) -> bool:
-        """Reserve a place for a subscription, until it is released. False if there is none for the client."""
-        if not self._shares.take(client):
-            return False
-        self._places[subscription] = client
-        return True
-
-    def release(self, subscription: str) -> None:
-        """Does nothing for one that has no place."""
-        client = self._places.pop(subscription, None)
-        if client is not None:
-            self._shares.give_back(client)
 
     def join(self, listener: Listener, client: str) -> None:
         """Does nothing for one that has joined."""
@@ -177,8 +164,19 @@ class ArrivalFeed:
                 self._await_turn(listener, follower)
 
 
+@dataclass(slots=True)
+class _Subscription:
+    kind: str
+    is_full: bool
+    """Whether it gets whole transactions."""
+    has_begun: bool = False
+    """Its id is written to the socket."""
+
+
 class Subscriptions:
-    """Blocks come from the hub's cursor: in order, none skipped, and a slow client reads them from the store.
+    """What one socket has subscribed to.
+
+    Blocks come from the hub's cursor: in order, none skipped, and a slow client reads them from the store.
 
     Pending transactions are not stored: what arrives while the socket's buffer is full is left out.
     """
@@ -192,80 +190,71 @@ class Subscriptions:
         self._head_texts = heads
         self._arrivals = arrivals
         self._subscriber = hub.attach(connection, client, self._head_frames)
-        self._new: dict[str, tuple[str, bool]] = {}
-        """Subscriptions whose ids are not written to the socket yet: kind, and whether with whole transactions."""
-        self._heads: set[str] = set()
-        """They share the socket's cursor: a later subscription begins where the others are."""
-        self._pending: dict[str, bool] = {}
-        """Whether each gets whole transactions."""
-        self._silent: set[str] = set()
+        self._subscriptions: dict[str, _Subscription] = {}
 
     @rpc_method("eth_subscribe")
     async def subscribe(self, kind: object, full: object = None) -> str:
         if not isinstance(kind, str):
             raise InvalidParams("invalid argument 0: expected the name of a subscription")
-        if kind not in SILENT and kind not in ("newHeads", "newPendingTransactions"):
+        if kind not in KINDS:
             raise RpcError(METHOD_NOT_FOUND, f'no "{kind[:80]}" subscription in eth namespace')
-        is_full = kind == "newPendingTransactions" and parse_flag(full, "full")
-        if len(self._new) + len(self._heads) + len(self._pending) + len(self._silent) >= MAX_SUBSCRIPTIONS:
+        is_full = kind == PENDING and parse_flag(full, "full")
+        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
+        if kind == PENDING:
+            self._take_place()
         subscription = quantity(secrets.randbits(128))
-        if kind == "newPendingTransactions":
-            self._reserve_pending(subscription)
-        self._new[subscription] = (kind, is_full)
+        self._subscriptions[subscription] = _Subscription(kind, is_full)
         return subscription
 
-    def _reserve_pending(self, subscription: str) -> None:
-        """Reserve the place now, not when it begins: others may ask meanwhile. Raises `RpcError`."""
-        unbegun = sum(kind == "newPendingTransactions" for kind, _ in self._new.values())
-        if unbegun + len(self._pending) >= MAX_PENDING:
+    def _take_place(self) -> None:
+        """Take the place now, not when it begins: others may ask meanwhile. Raises `RpcError`."""
+        if sum(each.kind == PENDING for each in self._subscriptions.values()) >= MAX_PENDING:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket follows pending transactions {MAX_PENDING} times")
-        if not self._arrivals.reserve(subscription, self._client):
+        if not self._arrivals.places.take(self._client):
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many subscriptions to pending transactions")
 
     def begin(self) -> None:
         """Start the subscriptions whose ids are written: no event may come before its subscription's id."""
-        new, self._new = self._new, {}
-        for subscription, (kind, is_full) in new.items():
-            if kind == "newHeads":
-                self._hub.subscribe_blocks(self._subscriber, None)
-                self._heads.add(subscription)
-            elif kind == "newPendingTransactions":
-                self._pending[subscription] = is_full
-                self._arrivals.join(self._tell_pending, self._client)
-            else:
-                self._silent.add(subscription)
+        for each in self._subscriptions.values():
+            if not each.has_begun:
+                each.has_begun = True
+                if each.kind == HEADS:
+                    # They share the socket's cursor: a later subscription begins where the others are.
+                    self._hub.subscribe_blocks(self._subscriber, None)
+                elif each.kind == PENDING:
+                    self._arrivals.join(self._tell_pending, self._client)
+
+    def _begun(self, kind: str) -> list[tuple[str, _Subscription]]:
+        return [(name, each) for name, each in self._subscriptions.items() if each.kind == kind and each.has_begun]
 
     @rpc_method("eth_unsubscribe")
     async def unsubscribe(self, subscription: object) -> bool:
         if not isinstance(subscription, str):
             raise InvalidParams("invalid argument 0: expected the id of a subscription")
-        if subscription in self._heads:
-            self._heads.remove(subscription)
-            if not self._heads:
-                self._hub.unsubscribe_blocks(self._subscriber)
-        elif self._pending.pop(subscription, None) is not None:
-            if not self._pending:
-                self._arrivals.leave(self._tell_pending)
-        elif subscription in self._silent:
-            self._silent.remove(subscription)
-        elif self._new.pop(subscription, None) is None:
+        ended = self._subscriptions.pop(subscription, None)
+        if ended is None:
             raise RpcError(SERVER_ERROR, "subscription not found")
-        self._arrivals.release(subscription)
+        if ended.kind == PENDING:
+            self._arrivals.places.give_back(self._client)
+        if not self._begun(ended.kind):
+            if ended.kind == HEADS:
+                self._hub.unsubscribe_blocks(self._subscriber)
+            elif ended.kind == PENDING:
+                self._arrivals.leave(self._tell_pending)
         return True
 
     def close(self) -> None:
-        for subscription in (*self._new, *self._pending):
-            self._arrivals.release(subscription)
+        taken = sum(each.kind == PENDING for each in self._subscriptions.values())
+        self._arrivals.places.give_back(self._client, taken)
         self._arrivals.leave(self._tell_pending)
         self._hub.detach(self._subscriber)
 
     def _head_frames(self, height: int) -> bytes:
         text = self._head_texts.text(height)
-        return b"".join(notification(subscription, text) for subscription in self._heads)
+        return b"".join(notification(name, text) for name, _ in self._begun(HEADS))
 
     def _tell_pending(self, arrived: ArrivedTxs) -> None:
-        for subscription, is_full in self._pending.items():
+        for name, each in self._begun(PENDING):
             if not self._connection.paused:
-                frames = arrived.full_frames(subscription) if is_full else arrived.hash_frames(subscription)
-                self._connection.write(frames)
+                self._connection.write(arrived.full_frames(name) if each.is_full else arrived.hash_frames(name))

@@ -58,10 +58,8 @@ class TxpoolMethods:
 
     async def _list(self, sender: Address | None, show: Callable[[Tx], bytes]) -> dict[str, Listing]:
         async with self._listings.place():
-            return await self._sorted(await self._pending(sender), show)
-
-    async def _pending(self, sender: Address | None) -> list[PendingTx]:
-        return (await list_pending(self._chain.gateway, MAX_SHOWN, None, sender)).items
+            page = await list_pending(self._chain.gateway, MAX_SHOWN, None, sender)
+            return await self._sorted(page.items, show)
 
     def _object(self, tx: Tx) -> bytes:
         return _encode(transaction_object(tx, self._chain.info.chain_id, None))
