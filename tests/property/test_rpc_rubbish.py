@@ -125,20 +125,22 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenNode]:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(message=messages)
-def test_any_json(node: OpenNode, message: object) -> None:
+def test_any_json_gets_a_valid_json_rpc_answer(node: OpenNode, message: object) -> None:
     for answer in node.post(json.dumps(message).encode()):
         check(answer)
 
 
 @settings(max_examples=100)
 @given(body=st.binary(max_size=200))
-def test_any_bytes(node: OpenNode, body: bytes) -> None:
+def test_any_bytes_get_a_valid_json_rpc_answer(node: OpenNode, body: bytes) -> None:
     for answer in node.post(body):
         check(answer)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(method=st.sampled_from(METHODS), params=st.lists(values, max_size=4))
-def test_any_arguments_of_every_method(node: OpenNode, method: str, params: list[Any]) -> None:
+def test_any_arguments_of_any_method_get_a_valid_json_rpc_answer(
+    node: OpenNode, method: str, params: list[Any]
+) -> None:
     (answer,) = node.post(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
     check(answer)

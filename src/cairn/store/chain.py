@@ -30,7 +30,7 @@ from cairn.store.directory import (
     sync_directory,
     watermark_path,
 )
-from cairn.store.inspection import Found, FoundChain, find_chain, inspect
+from cairn.store.inspection import FoundChain, FoundStore, find_chain, inspect
 from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.prune import Compaction, keep_only, remove_blocks
@@ -474,7 +474,7 @@ def _begin(directory: Path) -> None:
         raise StoreUnavailable(f"cannot begin a chain in {directory}: {failure}") from failure
 
 
-def _open_database(directory: Path, genesis: Genesis, found: Found | None) -> tuple[Database, FoundChain | None]:
+def _open_database(directory: Path, genesis: Genesis, found: FoundStore | None) -> tuple[Database, FoundChain | None]:
     """Open RocksDB as it was found, or make it; and the chain in it, if there is one."""
     path = chain_path(directory)
     database = Database.create(path) if found is None else Database.open_primary(path, strict=found.is_log_whole)

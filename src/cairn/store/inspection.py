@@ -51,7 +51,7 @@ class FoundChain(msgspec.Struct, frozen=True):
     governance: Governance | None
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundStore(msgspec.Struct, frozen=True):
     """A store that can be opened for writing."""
 
     is_log_whole: bool
@@ -60,7 +60,7 @@ class Found(msgspec.Struct, frozen=True):
     """None if not even block 0 was written."""
 
 
-def inspect(directory: Path, genesis: Genesis) -> Found | None:
+def inspect(directory: Path, genesis: Genesis) -> FoundStore | None:
     """What a data directory holds; None if no chain was begun there, so that one may be.
 
     Raises `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
@@ -95,7 +95,7 @@ def _check_not_begun(parts: Parts) -> None:
             raise Corrupt(f"{parts.watermark} is missing, though {part} was made after it")
 
 
-def _inspect_parts(parts: Parts, genesis: Genesis) -> Found | None:
+def _inspect_parts(parts: Parts, genesis: Genesis) -> FoundStore | None:
     watermark = Watermark.follow(parts.watermark)
     try:
         watermark.check()
@@ -119,7 +119,7 @@ def _check_unfinished(path: Path) -> None:
         raise Corrupt(f"{current} is missing, though the log beside it was made after it")
 
 
-def _inspect_store(path: Path, promised: int, genesis: Genesis) -> Found:
+def _inspect_store(path: Path, promised: int, genesis: Genesis) -> FoundStore:
     """Look at RocksDB after whatever ended its last writer.
 
     First strictly: any flaw of the log is an error that names the file. A flaw above the watermark is the torn tail of
@@ -135,7 +135,7 @@ def _inspect_store(path: Path, promised: int, genesis: Genesis) -> Found:
     try:
         if flaw is not None:
             _check_torn(path, database, promised, flaw)
-        return Found(flaw is None, find_chain(database, path, promised, genesis))
+        return FoundStore(flaw is None, find_chain(database, path, promised, genesis))
     finally:
         database.close()
 

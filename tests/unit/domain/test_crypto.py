@@ -102,7 +102,7 @@ def test_an_r_that_is_no_point_of_the_curve_is_refused() -> None:
 
 
 @pytest.mark.parametrize("parity", [2, 3, 4, 26, 27, 28, 29, 255])
-def test_only_0_and_1_are_recovery_ids_here(parity: int) -> None:
+def test_a_recovery_id_above_1_is_refused(parity: int) -> None:
     with pytest.raises(InvalidSignature, match="recovery id"):
         recover_sender(DIGEST, SIGNATURE[:64] + bytes([parity]))
 

@@ -37,9 +37,7 @@ def test_an_entry_of_more_than_a_quarter_of_all_is_not_kept() -> None:
 
 @pytest.mark.parametrize("most", [8, 40])
 @given(kept=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12))))
-def test_what_is_kept_never_weighs_more_than_the_limit_and_nothing_is_forgotten_below_it(
-    most: int, kept: list[tuple[int, int]]
-) -> None:
+def test_the_cache_is_filled_up_to_its_limit_and_never_beyond(most: int, kept: list[tuple[int, int]]) -> None:
     recent: LruCache[int, bytes] = LruCache(most, weigh=len)
     order: dict[int, int] = {}
     for key, size in kept:

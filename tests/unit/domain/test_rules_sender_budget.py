@@ -62,7 +62,7 @@ def test_a_nonce_that_is_not_the_next_one_is_not_taken(nonce: int) -> None:
     assert queue.account == Account(9 * COST, 4)
 
 
-def test_what_is_received_can_be_spent() -> None:
+def test_a_balance_that_grows_pays_for_more_transactions() -> None:
     queue = filled(1, balance=COST)
     queue.balance += COST
     assert take(queue, transfer(1, 4))
@@ -170,7 +170,7 @@ def test_all_that_is_queued_must_be_paid_for() -> None:
         queue.check_funds(transfer(1, 5, value=2))
 
 
-def test_what_is_replaced_need_not_be_paid_for() -> None:
+def test_a_replacement_is_paid_for_without_the_transaction_that_it_replaces() -> None:
     queue = filled(2, balance=2 * COST)
     queue.check_funds(transfer(1, 4, value=1), transfer(1, 4))
     with pytest.raises(InsufficientFunds):

@@ -70,7 +70,7 @@ def test_every_type_comes_back_with_its_caps(tmp_path: Path) -> None:
     ]
 
 
-def test_what_was_not_synced_is_not_on_disk(tmp_path: Path) -> None:
+def test_transactions_that_were_not_synced_are_not_recovered(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, txs(3))
     journal.close()

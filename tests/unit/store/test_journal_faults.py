@@ -174,7 +174,7 @@ def test_a_sync_that_the_device_refuses_ends_the_journal(tmp_path: Path) -> None
     journal.close()
 
 
-def test_what_is_read_back_is_written_anew_before_it_is_trusted(tmp_path: Path) -> None:
+def test_recovered_transactions_are_written_and_synced_again_when_opening(tmp_path: Path) -> None:
     """After a failed sync the kernel shows pages that never reached the disk."""
     journal = open_journal(tmp_path, SEGMENT)
     append(journal, 0, 5)

@@ -67,7 +67,7 @@ def test_little_that_was_removed_is_left_alone(chain: ChainStore) -> None:
     assert sorted(chain_path(chain.directory).glob("*.sst")) == files
 
 
-def test_what_an_earlier_process_removed_is_given_back_at_the_next_pruning(
+def test_space_removed_by_an_earlier_process_is_given_back_at_the_next_pruning(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = size_bytes(chain)

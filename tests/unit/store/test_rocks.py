@@ -33,7 +33,7 @@ def many(count: int) -> list[tuple[bytes, bytes]]:
     return [(b"%032d" % number, b"%0100d" % number) for number in range(count)]
 
 
-def test_what_is_written_is_read_in_its_family_only(database: Database) -> None:
+def test_a_key_is_found_in_its_family_only(database: Database) -> None:
     put(database, META, (b"key", b"value"), (b"empty", b""))
     assert database.get(META, b"key") == b"value"
     assert database.get(META, b"empty") == b""

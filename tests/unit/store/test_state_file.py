@@ -51,7 +51,7 @@ def heads(directory: Path) -> tuple[int, bytes]:
         chain.close()
 
 
-def test_what_is_saved_is_loaded(chain_dir: Path, tmp_path: Path) -> None:
+def test_a_saved_chain_is_loaded_with_its_clock_and_without_snapshots(chain_dir: Path, tmp_path: Path) -> None:
     file, copy = tmp_path / "chain.zip", tmp_path / "copy"
     save_state(chain_dir, GENESIS, file)
     copy.mkdir()

@@ -56,7 +56,9 @@ def test_a_chain_that_cannot_be_looked_at_is_not_begun_anew(
 
 
 @pytest.mark.parametrize("number", FAILURES)
-def test_only_a_missing_file_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_file_that_cannot_be_looked_at_is_an_error_and_not_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     path = tmp_path / "path"
     assert not any(look(path) for look in (is_there, is_directory, is_file, names_in))
     path.mkdir()

@@ -123,7 +123,7 @@ def test_a_file_of_another_size_is_damage(path: Path, size: int) -> None:
         Watermark.open(path)
 
 
-def test_what_cannot_be_opened_or_used_is_unavailable(tmp_path: Path, path: Path) -> None:
+def test_a_file_that_cannot_be_opened_or_written_is_unavailable(tmp_path: Path, path: Path) -> None:
     for use in (Watermark.follow, Watermark.open):
         with pytest.raises(StoreUnavailable, match="cannot open"):
             use(path)

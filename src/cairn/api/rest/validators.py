@@ -13,7 +13,7 @@ from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway, ValidatorSet
 from cairn.domain.answers import EVIDENCE_KINDS, Evidence, UpdateSubmitted, Validator, Validators
 from cairn.domain.governance import MAX_UPDATE_BYTES
-from cairn.domain.update_text import ValidatorUpdateJson, encode_public_key, parse_update_text
+from cairn.domain.update_json import ValidatorUpdateJson, encode_public_key, parse_update_json
 from cairn.domain.updates import check_chain
 
 MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
@@ -46,7 +46,7 @@ class ValidatorRoutes:
         """Submit a signed change of validators or administrators. It is done once the sequence is higher."""
         body = await read_json_body(request, MAX_BODY_BYTES)
         current = await self._gateway.validators()
-        chain, update = parse_update_text(body)
+        chain, update = parse_update_json(body)
         check_chain(chain, current.chain)
         await self._gateway.submit_update(update)
         return encoded(UpdateSubmitted("submitted", update.sequence), status=202)

@@ -33,7 +33,7 @@ from cairn.domain.governance import (
     check_admins,
     check_validator,
 )
-from cairn.domain.update_text import encode_public_key, encode_update_text, parse_genesis_digest, parse_public_key
+from cairn.domain.update_json import encode_public_key, encode_update_json, parse_genesis_digest, parse_public_key
 from cairn.domain.updates import check_chain, preview_update, update_admins, update_validator
 
 RESUBMIT_S = 3.0
@@ -149,7 +149,7 @@ class RemoteNetwork:
         """Submit until the network has it. Raises `CommandFailed` with the reason when that does not happen."""
         self._check_chain(chain)
         was_applied = self.governance.sequence > update.sequence
-        body = json.loads(encode_update_text(chain, update))
+        body = json.loads(encode_update_json(chain, update))
         self._read(ask_node(self._url, lambda node: submit_until_applied(node, body, update.sequence, timeout_s)))
         if not self._agrees_with(update):
             raise CommandFailed(self._not_applied(update.sequence))

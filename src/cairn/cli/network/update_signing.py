@@ -24,7 +24,7 @@ from cairn.domain.governance import (
     update_digest,
 )
 from cairn.domain.types import Address
-from cairn.domain.update_text import encode_public_key, encode_update_text, parse_public_key, parse_update_text
+from cairn.domain.update_json import encode_public_key, encode_update_json, parse_public_key, parse_update_json
 from cairn.domain.updates import sign_update
 
 PRIVATE_KEY_BYTES = 32
@@ -111,7 +111,7 @@ def read_key(path: Path) -> bytes:
 
 def read_update(path: Path) -> tuple[ChainIdentity, Update]:
     try:
-        return parse_update_text(path.read_bytes())
+        return parse_update_json(path.read_bytes())
     except OSError as error:
         raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
     except NodeError as error:
@@ -119,7 +119,7 @@ def read_update(path: Path) -> tuple[ChainIdentity, Update]:
 
 
 def write_update(path: Path, chain: ChainIdentity, update: Update) -> None:
-    text = encode_update_text(chain, update)
+    text = encode_update_json(chain, update)
     try:
         written = path.with_name(path.name + ".new")
         written.write_bytes(text)

@@ -22,7 +22,7 @@ from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.domain.errors import ANSWERED, InvalidField, TxDropped, received_error
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.update_text import parse_update_text
+from cairn.domain.update_json import parse_update_json
 from tests.support.described import DOCUMENT, validator
 from tests.support.pages import Page
 from tests.support.scripted_gateway import ScriptedGateway
@@ -70,7 +70,7 @@ def test_examples_are_valid_and_taken() -> None:
     for example in DOCUMENT["components"]["schemas"]["Submission"]["examples"]:
         parse_submission(json.dumps(example).encode(), 1)
     for example in DOCUMENT["components"]["schemas"]["ValidatorUpdate"]["examples"]:
-        parse_update_text(json.dumps(example).encode())
+        parse_update_json(json.dumps(example).encode())
 
 
 @pytest.mark.parametrize("signs_for", [[], DEV_ACCOUNTS])

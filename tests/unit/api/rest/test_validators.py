@@ -27,7 +27,7 @@ from cairn.domain.governance import (
     ValidatorRecord,
     ValidatorUpdate,
 )
-from cairn.domain.update_text import encode_update_text
+from cairn.domain.update_json import encode_update_json
 from cairn.domain.updates import sign_update, update_admins
 from tests.support.described import validator
 from tests.support.scripted_gateway import INFO, ScriptedGateway
@@ -118,7 +118,7 @@ def test_a_change_of_the_administrators_is_handed_on() -> None:
     assert gateway.current is not None
     unsigned = update_admins(gateway.current.governance, Admins(1, (DEV_KEYS[1][0],)))
     signed = sign_update(unsigned, [DEV_KEYS[0][1]], CHAIN)
-    text = encode_update_text(CHAIN, signed)
+    text = encode_update_json(CHAIN, signed)
     validator("/components/schemas/ValidatorUpdate").validate(json.loads(text))
     assert ask(gateway, "POST", text).status_code == 202
     assert gateway.updates == [signed]
@@ -126,7 +126,7 @@ def test_a_change_of_the_administrators_is_handed_on() -> None:
 
 def test_an_update_is_handed_on() -> None:
     gateway = network()
-    text = encode_update_text(CHAIN, UPDATE)
+    text = encode_update_json(CHAIN, UPDATE)
     answer = ask(gateway, "POST", text)
     assert (answer.status_code, answer.json()) == (202, {"status": "submitted", "sequence": 0})
     assert gateway.updates == [UPDATE]
@@ -138,8 +138,8 @@ def test_an_update_is_handed_on() -> None:
         (b"{", (400, "MALFORMED_JSON")),
         (b"{}", (400, "INVALID_FIELD")),
         (b" " * 50_000, (413, "BODY_TOO_LARGE")),
-        (encode_update_text(ChainIdentity(1, CHAIN.genesis), UPDATE), (422, "UPDATE_REFUSED")),
-        (encode_update_text(ChainIdentity(1337, bytes(32)), UPDATE), (422, "UPDATE_REFUSED")),
+        (encode_update_json(ChainIdentity(1, CHAIN.genesis), UPDATE), (422, "UPDATE_REFUSED")),
+        (encode_update_json(ChainIdentity(1337, bytes(32)), UPDATE), (422, "UPDATE_REFUSED")),
     ],
 )
 def test_a_wrong_update_is_refused(body: bytes, expected: tuple[int, str]) -> None:
@@ -150,5 +150,5 @@ def test_a_wrong_update_is_refused(body: bytes, expected: tuple[int, str]) -> No
 
 def test_a_chain_without_validators_has_no_such_path() -> None:
     assert problem(ask(NetworkGateway(None), "GET")) == (404, "NOT_FOUND")
-    assert problem(ask(NetworkGateway(None), "POST", encode_update_text(CHAIN, UPDATE))) == (404, "NOT_FOUND")
+    assert problem(ask(NetworkGateway(None), "POST", encode_update_json(CHAIN, UPDATE))) == (404, "NOT_FOUND")
     assert problem(ask(network(), "PUT", b"{}")) == (405, "METHOD_NOT_ALLOWED")

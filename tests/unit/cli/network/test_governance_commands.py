@@ -19,7 +19,7 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.governance import Admins, EvidenceKind, EvidenceRecord, Governance, ValidatorRecord
-from cairn.domain.update_text import encode_public_key, parse_update_text
+from cairn.domain.update_json import encode_public_key, parse_update_json
 from cairn.domain.updates import apply_update
 
 FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
@@ -101,7 +101,7 @@ class Scripted:
 
     def take(self, body: bytes) -> tuple[int, object]:
         self.posts += 1
-        chain, update = parse_update_text(body)
+        chain, update = parse_update_json(body)
         try:
             after = apply_update(self.governance, update, chain)
         except NodeError as refusal:

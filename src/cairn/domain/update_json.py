@@ -79,7 +79,7 @@ class ValidatorUpdateJson(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     ]
 
 
-def parse_update_text(text: bytes) -> tuple[ChainIdentity, Update]:
+def parse_update_json(text: bytes) -> tuple[ChainIdentity, Update]:
     """The chain that it is for, and the update. Raises `MalformedJson`, or `InvalidField` naming the field."""
     try:
         given = msgspec.json.decode(text, type=ValidatorUpdateJson)
@@ -108,7 +108,7 @@ def _parse_change(given: ValidatorUpdateJson, signatures: tuple[bytes, ...]) -> 
     raise InvalidField("body", "it has either validator and before, or admins and replaces")
 
 
-def encode_update_text(chain: ChainIdentity, update: Update) -> bytes:
+def encode_update_json(chain: ChainIdentity, update: Update) -> bytes:
     genesis = "0x" + chain.genesis.hex()
     signatures = ["0x" + signature.hex() for signature in update.signatures]
     if isinstance(update, AdminsUpdate):

@@ -16,7 +16,7 @@ from cairn.domain.governance import (
     ValidatorRecord,
     ValidatorUpdate,
 )
-from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
+from cairn.domain.update_json import encode_update_json, parse_public_key, parse_update_json
 from cairn.domain.updates import sign_update
 
 CHAIN, OTHER = ChainIdentity(1337, bytes(range(32))), ChainIdentity(1, b"\xff" * 32)
@@ -26,7 +26,7 @@ ADMINS_UPDATE = AdminsUpdate(3, Admins(2, ADMINS), Admins(1, ADMINS[:2]))
 
 
 def text_with(**changes: Any) -> bytes:
-    fields = json.loads(encode_update_text(CHAIN, UPDATE))
+    fields = json.loads(encode_update_json(CHAIN, UPDATE))
     for part in ("validator", "before"):
         fields[part] |= changes.pop(part, {})
     return json.dumps(fields | changes).encode()
@@ -34,8 +34,8 @@ def text_with(**changes: Any) -> bytes:
 
 def test_an_update_encoded_as_json_is_read_back() -> None:
     signed = sign_update(UPDATE, [DEV_KEYS[0][1], DEV_KEYS[1][1]], CHAIN)
-    assert parse_update_text(encode_update_text(CHAIN, signed)) == (CHAIN, signed)
-    assert parse_update_text(encode_update_text(OTHER, UPDATE)) == (OTHER, UPDATE)
+    assert parse_update_json(encode_update_json(CHAIN, signed)) == (CHAIN, signed)
+    assert parse_update_json(encode_update_json(OTHER, UPDATE)) == (OTHER, UPDATE)
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,19 @@ def test_an_update_encoded_as_json_is_read_back() -> None:
 )
 def test_a_wrong_field_of_a_validator_update_is_refused_by_name(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidField) as refusal:
-        parse_update_text(text_with(**changes))
+        parse_update_json(text_with(**changes))
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 5000])
 def test_text_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises((MalformedJson, InvalidField)):
-        parse_update_text(text)
+        parse_update_json(text)
 
 
 def test_a_missing_field_is_refused() -> None:
     with pytest.raises(InvalidField, match="missing required field"):
-        parse_update_text(b"{}")
+        parse_update_json(b"{}")
 
 
 @pytest.mark.parametrize(
@@ -93,20 +93,20 @@ def test_a_missing_field_is_refused() -> None:
 )
 def test_the_bounds_themselves_are_taken(changes: dict[str, Any]) -> None:
     text = text_with(**changes)
-    assert json.loads(encode_update_text(*parse_update_text(text))) == json.loads(text)
+    assert json.loads(encode_update_json(*parse_update_json(text))) == json.loads(text)
 
 
 @pytest.mark.parametrize("name", ["é", "tab\t", "node3 ", "two  spaces"])
 def test_a_name_that_is_not_words_of_printable_ascii_is_refused(name: str) -> None:
     with pytest.raises(InvalidField, match="words of printable ASCII") as refusal:
-        parse_update_text(text_with(validator={"name": name}))
+        parse_update_json(text_with(validator={"name": name}))
     assert refusal.value.field == "name"
 
 
 def test_a_change_of_the_administrators_reads_back() -> None:
     signed = sign_update(ADMINS_UPDATE, [DEV_KEYS[0][1]], CHAIN)
-    assert parse_update_text(encode_update_text(CHAIN, signed)) == (CHAIN, signed)
-    assert sorted(json.loads(encode_update_text(CHAIN, signed))) == [
+    assert parse_update_json(encode_update_json(CHAIN, signed)) == (CHAIN, signed)
+    assert sorted(json.loads(encode_update_json(CHAIN, signed))) == [
         "admins", "chainId", "genesis", "replaces", "sequence", "signatures"
     ]  # fmt: skip
 
@@ -124,19 +124,19 @@ def test_a_change_of_the_administrators_reads_back() -> None:
     ],
 )
 def test_a_wrong_field_of_an_administrators_update_is_refused_by_name(changes: dict[str, Any], field: str) -> None:
-    fields = json.loads(encode_update_text(CHAIN, ADMINS_UPDATE)) | changes
+    fields = json.loads(encode_update_json(CHAIN, ADMINS_UPDATE)) | changes
     with pytest.raises(InvalidField) as refusal:
-        parse_update_text(json.dumps(fields).encode())
+        parse_update_json(json.dumps(fields).encode())
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("part", ["validator", "before", "admins", "replaces"])
 def test_an_update_with_half_of_its_fields_is_refused(part: str) -> None:
     update = UPDATE if part in ("validator", "before") else ADMINS_UPDATE
-    fields = json.loads(encode_update_text(CHAIN, update))
+    fields = json.loads(encode_update_json(CHAIN, update))
     del fields[part]
     with pytest.raises(InvalidField, match="either validator and before, or admins and replaces"):
-        parse_update_text(json.dumps(fields).encode())
+        parse_update_json(json.dumps(fields).encode())
 
 
 def test_a_public_key_is_32_bytes() -> None:
