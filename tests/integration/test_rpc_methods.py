@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +288,28 @@ async def test_a_reward_is_the_least_tip_that_got_in_and_not_what_others_paid(
     for _ in range(2):
         history = await call(node, "eth_feeHistory", "0x1", "latest", [0, 50, 99.9])
         assert history["reward"] == [[hex(reward)] * 3]
+
+
+async def test_a_reward_that_was_read_across_a_revert_is_neither_told_nor_kept(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send(node, 0, gas_price=GWEI + 7)
+    node.mine()
+    get_header, tx_records = ChainView.get_header, ChainView.tx_records
+
+    def full(view: ChainView, height: int) -> tuple[BlockHash, BlockHeader]:
+        block_hash, header = get_header(view, height)
+        return block_hash, msgspec.structs.replace(header, gas_limit=header.gas_used)
+
+    def reverted(view: ChainView, height: int) -> Iterator[bytes]:
+        yield from tx_records(view, height)
+        view.reverts += 1
+
+    monkeypatch.setattr(ChainView, "get_header", full)
+    with monkeypatch.context() as reverting:
+        reverting.setattr(ChainView, "tx_records", reverted)
+        assert "reverted" in (await refusal(node, "eth_feeHistory", "0x1", "latest", [50]))[1]
+    assert (await call(node, "eth_feeHistory", "0x1", "latest", [50]))["reward"] == [["0x7"]]
 
 
 async def test_the_mempool_as_geth_shows_it(node: RestNode) -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from cairn.api.chain_reads import AnswerCache, CommonWork
+from cairn.api.chain_reads import AnswerCache, CommonWork, reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import check_call
 from cairn.api.rpc.dispatch import rpc_method
@@ -176,9 +176,13 @@ class FeeMethods:
             return 0
         known = self._least_tips.use(block_hash)
         if known is None:
+            reverts = self._chain.view.reverts
             prices = await self._reading.do(
                 block_hash, lambda: map(price_in_record, self._chain.view.tx_records(header.height))
             )
+            if self._chain.view.reverts != reverts:
+                # Some may be of a block that took its place.
+                raise reverted_meanwhile()
             known = (int.from_bytes(min(prices), "big") - header.base_fee).to_bytes(32, "big")
             self._least_tips.keep(block_hash, known)
         return int.from_bytes(known, "big")
