@@ -91,22 +91,31 @@ class DirectoryLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(file, 20, 0).decode("ascii", "replace").strip()
+            holder = lock_holder(file)
             os.close(file)
-            raise DirectoryInUse(f"{directory} is in use by the node with process id {holder or 'unknown'}") from None
+            raise DirectoryInUse(f"{directory} is in use by the node with process id {holder}") from None
         except OSError as failure:
             os.close(file)
             raise StoreUnavailable(f"cannot lock {directory}: {failure}") from failure
-        # The process id is only for the message above: a full disk must not make this fail.
-        with contextlib.suppress(OSError):
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        write_lock_holder(file)
         return cls(file)
 
     def release(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def lock_holder(file: int) -> str:
+    """The id of the process that holds a lock file, for a message."""
+    return os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+
+
+def write_lock_holder(file: int) -> None:
+    """Write our process id into a lock file. It is only for a message: a full disk must not make this fail."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
 
 
 def check_room(directory: Path, more_bytes: int = 0) -> None:

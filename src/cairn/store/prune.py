@@ -24,15 +24,10 @@ from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database, Entries, WriteBatch
 from cairn.store.snapshot import Pause
 
-# Gives the disk space of removed entries back.
-#
-# RocksDB only marks a removed entry. It leaves it out when it merges the files that hold the entry and the mark, and on
-# a chain that is pruned to a few blocks it may not do that for long: new files are small beside the old ones. So the
-# files of a family are merged as soon as half of its entries are removed ones and their marks. Then the removal of an
-# entry costs the writing of two that are kept at most.
-#
-# The counts are those of RocksDB's files, so nothing has to be remembered across a restart.
-
+SLICE_TXS = 128
+"""Transactions that are removed between two pauses: about a millisecond of work."""
+SWEEP_KEYS = 4_096
+"""Entries that `keep_only` looks at between two pauses, and that it removes at once."""
 LEAST_REMOVALS = 4_096
 """The least removals, in all families together, that are worth the writing of new files: about 2 MB of transactions."""
 MARKED_SHARE = 4
@@ -40,12 +35,21 @@ MARKED_SHARE = 4
 
 
 class Compaction:
+    """Gives the disk space of removed entries back.
+
+    RocksDB only marks a removed entry. It leaves it out when it merges the files that hold the entry and the mark, and
+    on a chain that is pruned to a few blocks it may not do that for long: new files are small beside the old ones. So
+    the files of a family are merged as soon as half of its entries are removed ones and their marks. Then the removal
+    of an entry costs the writing of two that are kept at most.
+
+    The counts are those of RocksDB's files, so nothing has to be remembered across a restart.
+    """
+
     def __init__(self, directory: Path, database: Database) -> None:
         self._directory = directory
         self._database = database
         self._in_vain: dict[str, int] = {}
         """Families that a merge did not help, with the marks that they had."""
-
         self.merges = 0
         """How often the files of a family were replaced."""
 
@@ -85,11 +89,6 @@ class Compaction:
             self._in_vain.pop(family, None)
         else:
             self._in_vain[family] = after.removals
-
-
-SLICE_TXS = 128
-"""Transactions that are removed between two pauses: about a millisecond of work."""
-SWEEP_KEYS = 4_096
 
 
 def remove_blocks(database: Database, base: int, pause: Pause) -> Iterator[int]:

@@ -23,9 +23,11 @@ from cairn.store.directory import (
     format_path,
     is_there,
     journal_path,
+    lock_holder,
     sync_directory,
     sync_file,
     watermark_path,
+    write_lock_holder,
 )
 from cairn.store.inspection import inspect
 
@@ -86,15 +88,11 @@ def _claim(file: int, path: Path) -> None:
         # Not `flock`, which the processes of a node that was killed would hold until the last of them has ended.
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
-        holder = os.pread(file, 20, 0).decode("ascii", "replace").strip()
         raise InvalidConfig(
-            f"the node with process id {holder or 'unknown'} saves its chain to {path} when it stops: "
+            f"the node with process id {lock_holder(file)} saves its chain to {path} when it stops: "
             "stop it first, give another --state, or only load the file with --load-state"
         ) from None
-    # The process id is only for the message above: a full disk must not make this fail.
-    with suppress(OSError):
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    write_lock_holder(file)
 
 
 def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
