@@ -112,7 +112,7 @@ class ChainReads(ABC):
         return store
 
     def _shown_reader_at(self, height: int) -> FollowerStore:
-        """The same reader. Raises `BlockNotFound` also for a height that a revert has removed."""
+        """The reader for a height that is shown. Raises `BlockNotFound` also for one that a revert has removed."""
         if height > self.height:
             raise BlockNotFound(f"there is no block {height} any more; the latest is {self.height}")
         return self.reader_at(height)

@@ -261,7 +261,7 @@ class ChainView(ChainReads):
     # Whether there is anything to read.
 
     def get_info(self) -> ChainInfo:
-        """Raises `Unavailable` until the core has announced it."""
+        """What the core has announced of the chain. Raises `Unavailable` until then."""
         if self.info is None:
             raise self.why_unavailable()
         return self.info

@@ -1,18 +1,15 @@
-"""What clients write in paths, in query strings and in small JSON messages."""
+"""The parameters in paths and query strings."""
 
-import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl
 
-import msgspec
 from msgspec import Meta
 
 from cairn.api.bodies import FORMS, Form
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
+from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
 from cairn.domain.json_fields import CHECKSUMMED, AnyAddressText, AnyHashText, find_bytes
 from cairn.domain.types import MAX_UINT64, Address
 
@@ -158,26 +155,3 @@ def amounts_of(query: Mapping[str, str]) -> Form:
     if form is None:
         raise InvalidQuery("amounts must be number or string")
     return form
-
-
-def decode_message(text: str) -> dict[str, Any]:
-    """The JSON object in `text`. Raises `MalformedJson` or `InvalidField`."""
-    try:
-        message = msgspec.json.decode(text)
-        doubled = _find_doubled(text, message) if isinstance(message, dict) else None
-    except (ValueError, RecursionError) as malformed:
-        raise MalformedJson(f"the message is not JSON: {malformed}") from malformed
-    if not isinstance(message, dict):
-        raise InvalidField("message", "expected a JSON object")
-    if doubled is not None:
-        raise InvalidField(doubled[:80], "is given twice")
-    return message
-
-
-def _find_doubled(text: str, message: dict[str, Any]) -> str | None:
-    """The name of a field that `text` gives twice: `message` has only the last of them."""
-    # Each field has a colon. As many colons as fields that were read means that none is given twice.
-    if text.count(":") == len(message):
-        return None
-    given = Counter(name for name, _ in json.loads(text, object_pairs_hook=list))
-    return next((name for name, times in given.items() if times > 1), None)

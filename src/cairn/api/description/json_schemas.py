@@ -45,7 +45,7 @@ class Schemas:
         return self._components
 
     def _tidy(self, schema: Json) -> Json:
-        """As generators like it; what has a title becomes a component of that name."""
+        """The schema as generators of clients accept it; one with a title becomes a component of that name."""
         title = schema.pop("title", None)
         if "$ref" in schema:
             # Beside it stands what the plain type is, which the component says better.

@@ -87,7 +87,7 @@ class EventHub:
     # The clients' side.
 
     def check_open(self) -> None:
-        """Raises `Unavailable` while no socket can be served."""
+        """Check that sockets can be served now. Raises `Unavailable`."""
         if self._is_closing:
             raise ShuttingDown("the node is stopping")
         if self._source.height < 0:

@@ -1,5 +1,7 @@
 """The messages of `/events`: what the node sends, and what a client may send or write in the URL."""
 
+import json
+from collections import Counter
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -193,6 +195,29 @@ class EventsQuery(msgspec.Struct, kw_only=True):
     ] = UNSET
 
 
+def decode_message(text: str) -> dict[str, Any]:
+    """The JSON object in `text`. Raises `MalformedJson` or `InvalidField`."""
+    try:
+        message = msgspec.json.decode(text)
+        doubled = _find_doubled(text, message) if isinstance(message, dict) else None
+    except (ValueError, RecursionError) as malformed:
+        raise MalformedJson(f"the message is not JSON: {malformed}") from malformed
+    if not isinstance(message, dict):
+        raise InvalidField("message", "expected a JSON object")
+    if doubled is not None:
+        raise InvalidField(doubled[:80], "is given twice")
+    return message
+
+
+def _find_doubled(text: str, message: dict[str, Any]) -> str | None:
+    """The name of a field that `text` gives twice: `message` has only the last of them."""
+    # Each field has a colon. As many colons as fields that were read means that none is given twice.
+    if text.count(":") == len(message):
+        return None
+    given = Counter(name for name, _ in json.loads(text, object_pairs_hook=list))
+    return next((name for name, times in given.items() if times > 1), None)
+
+
 def id_of(message: dict[str, Any]) -> RequestId | UnsetType:
     """The id that the client gave its request. Raises `InvalidField` unless it is a string or a number."""
     if "id" not in message:
@@ -238,7 +263,7 @@ def parse_height(given: object) -> int:
 
 
 def parse_tx_hash(given: object) -> TxHash:
-    """Raises `InvalidHash`."""
+    """A transaction hash in a message or in the URL. Raises `InvalidHash`."""
     if not isinstance(given, str):
         raise InvalidHash("a transaction hash is a string")
     return TxHash(parse_hash(given, "transaction"))

@@ -24,6 +24,7 @@ from cairn.api.events.messages import (
     TxUnsubscribed,
     UnfollowTransaction,
     UnsubscribeBlocks,
+    decode_message,
     encode_frame,
     error_message,
     id_of,
@@ -32,7 +33,6 @@ from cairn.api.events.messages import (
     parse_tx_hash,
 )
 from cairn.api.events.subscribers import Subscriber
-from cairn.api.parameters import decode_message
 from cairn.api.routing import Operation
 from cairn.api.server.access import OriginList, client_of, find_origin
 from cairn.api.server.websocket_protocol import EventsProtocol
@@ -167,7 +167,7 @@ class EventsOverHttp:
 
 
 def check_client(scope: Scope, connection: EventsProtocol, origins: OriginList, for_wallets: bool = False) -> None:
-    """Raises the refusal of a handshake that is not valid, or of a page that may not connect."""
+    """Check the handshake, and that a page of this origin may connect. Raises the refusal."""
     if connection.refusal is not None:
         raise connection.refusal
     origin = find_origin(scope["headers"])

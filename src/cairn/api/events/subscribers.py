@@ -72,7 +72,7 @@ class FollowedTxs:
         return bool(self._followers)
 
     def add(self, subscriber: Subscriber, tx_hash: TxHash, has_ended: bool) -> None:
-        """Raises `FollowLimit`."""
+        """Follow a transaction. Raises `FollowLimit` when the socket or all sockets follow too many."""
         # Events that are due do not count, unless too many wait for a replay that has not reached them.
         if len(subscriber.due if has_ended else subscriber.followed) >= self._most_per_socket:
             raise FollowLimit(f"a socket follows at most {self._most_per_socket} transactions at once")

@@ -6,7 +6,7 @@ body to it, so there is one set of rules.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -148,16 +148,16 @@ def read_fields(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
 
     `base_fee` is the chain's gas price, used when the body names none.
     """
-    fields = _read_object(body)
+    fields = read_object(body, FIELDS, "is not a field of a transaction")
     for name in REQUIRED:
         if name not in fields:
             raise InvalidField(name, "is missing")
 
     def amount(name: str) -> int | None:
-        return _amount(name, fields[name]) if name in fields else None
+        return read_amount(name, fields[name]) if name in fields else None
 
-    sender, to = _address("from", fields["from"]), _address("to", fields["to"])
-    value, gas = _amount("value", fields["value"]), _integer("gas", fields["gas"], MAX_UINT64)
+    sender, to = read_address("from", fields["from"]), read_address("to", fields["to"])
+    value, gas = read_amount("value", fields["value"]), _integer("gas", fields["gas"], MAX_UINT64)
     kind = _type(fields["type"]) if "type" in fields else None
     prices = amount("gasPrice"), amount("maxFeePerGas"), amount("maxPriorityFeePerGas")
     nonce = _integer("nonce", fields["nonce"], MAX_UINT64) if "nonce" in fields else None
@@ -173,8 +173,8 @@ def _type(value: object) -> int:
     return kind
 
 
-def _read_object(body: bytes) -> dict[str, object]:
-    """The fields of the body. Raises `InvalidField` for one that is unknown or given twice."""
+def read_object(body: bytes, known: Collection[str], if_unknown: str) -> dict[str, object]:
+    """The fields of the body, for the functions below. Raises `InvalidField` for one that is unknown or given twice."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_PARTS:
         raise MalformedJson("the body has more parts than a transaction")
     try:
@@ -191,8 +191,8 @@ def _read_object(body: bytes) -> dict[str, object]:
         raise InvalidField("body", "expected a JSON object")
     fields: dict[str, object] = {}
     for name, member in value:
-        if name not in FIELDS:
-            raise InvalidField(_brief(name), "is not a field of a transaction")
+        if name not in known:
+            raise InvalidField(_brief(name), if_unknown)
         if name in fields:
             raise InvalidField(name, "is given twice")
         fields[name] = member
@@ -204,7 +204,7 @@ def _brief(text: str) -> str:
     return text[:80].encode("ascii", "backslashreplace").decode()
 
 
-def _address(field: str, text: object) -> Address:
+def read_address(field: str, text: object) -> Address:
     if not isinstance(text, str) or isinstance(text, _Number):
         raise InvalidField(field, "expected a string, 0x and 40 hexadecimal digits")
     return parse_address(text, field)
@@ -217,7 +217,7 @@ def _signature(text: object) -> bytes:
     return signature
 
 
-def _amount(field: str, value: object) -> int:
+def read_amount(field: str, value: object) -> int:
     """A number, or a string of decimal digits for clients that read numbers as doubles."""
     if isinstance(value, str) and not isinstance(value, _Number):
         decimal = find_decimal(value)

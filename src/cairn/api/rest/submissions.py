@@ -14,13 +14,16 @@ from starlette.responses import Response
 from cairn.api.bodies import encoded, problem_of, read_json_body
 from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
-from cairn.api.parameters import decode_message, parse_query
+from cairn.api.parameters import parse_query
 from cairn.api.rest.submission_fields import (
     SIGNATURE_BYTES,
     BatchResult,
     SubmissionBatch,
     SubmissionJson,
+    read_address,
+    read_amount,
     read_fields,
+    read_object,
     split_batch,
 )
 from cairn.api.routing import Answer, Operation
@@ -29,8 +32,8 @@ from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx, not_dev_chain
 from cairn.domain.answers import Problem, Submitted
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import Internal, InvalidField, InvalidSignature, MalformedJson, NodeError, RateLimited
-from cairn.domain.json_fields import AnyAddressText, about, find_bytes, find_decimal, find_integer, ref
+from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError, RateLimited
+from cairn.domain.json_fields import AnyAddressText, about, find_bytes, ref
 from cairn.domain.transactions import build_tx, decode_tx, effective_price
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx
 from cairn.time_shares import give_way, in_slices
@@ -169,7 +172,7 @@ class Submitter:
 
 
 def check_signs_for(sender: Address, info: ChainInfo) -> None:
-    """Raises `InvalidField` when the node does not hold the sender's key."""
+    """Check that the node holds the sender's key. Raises `InvalidField`."""
     if sender not in info.signs_for:
         why = "and this node does not hold the sender's key" if info.signs_for else "and this node holds no keys"
         raise InvalidField("signature", f"is missing, {why}")
@@ -289,23 +292,7 @@ class Faucet:
 
 def parse_faucet_request(body: bytes) -> tuple[Address, int | None]:
     """The receiver and the wei, None for the usual amount. Raises `MalformedJson` or `InvalidField`."""
-    try:
-        fields = decode_message(body.decode())
-    except UnicodeDecodeError:
-        raise MalformedJson("the body is not UTF-8") from None
-    for name in fields:
-        if name not in FaucetRequest.__struct_fields__:
-            raise InvalidField(name[:80], "is not a field of this request: expected address or amount")
-    if not isinstance(fields.get("address"), str):
-        raise InvalidField("address", "expected a string, 0x and 40 hexadecimal digits")
-    amount = _parse_amount(fields["amount"]) if "amount" in fields else None
-    return parse_address(fields["address"], "address"), amount
-
-
-def _parse_amount(value: object) -> int:
-    """A number, or for clients whose numbers are doubles a string of decimal digits."""
-    decimal = find_decimal(value)
-    amount = find_integer(value) if decimal is None else decimal
-    if amount is None:
-        raise InvalidField("amount", "expected an integer, or its decimal digits in a string")
-    return amount
+    if_unknown = "is not a field of this request: expected address or amount"
+    fields = read_object(body, FaucetRequest.__struct_fields__, if_unknown)
+    address = read_address("address", fields.get("address"))
+    return address, read_amount("amount", fields["amount"]) if "amount" in fields else None

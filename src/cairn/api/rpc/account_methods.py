@@ -160,7 +160,7 @@ class FeeMethods:
         return history | {"reward": rewards_shown} if percentiles else history
 
     async def _find_newest(self, block: BlockName) -> int:
-        """Raises `RpcError` or `BlockNotFound`."""
+        """The height of the block that a fee history ends with. Raises `RpcError` or `BlockNotFound`."""
         height = await self._chain.find_height(block)
         head = self._chain.view.height
         if height is None and block.height is not None and block.height > head:

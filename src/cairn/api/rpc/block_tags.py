@@ -1,4 +1,4 @@
-"""Finds the block that a call names, the state after it, and transactions."""
+"""The chain as calls refer to it: the block of a number, tag or hash, the state after it, and transactions."""
 
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.caller import LargeAnswers
@@ -16,7 +16,7 @@ class RpcChain:
 
     @property
     def info(self) -> ChainInfo:
-        """Raises `Unavailable` until the core has announced it."""
+        """What the core has announced of the chain. Raises `Unavailable` until then."""
         return self.view.get_info()
 
     async def find_height(self, block: BlockName) -> int | None:

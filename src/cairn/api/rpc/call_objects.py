@@ -49,7 +49,7 @@ class CallObject(msgspec.Struct, frozen=True):
 
 
 def parse_call(given: object, chain_id: int) -> CallObject:
-    """Raises `RpcError` with the reason when it is not a plain transfer."""
+    """The fields of a plain transfer. Raises `RpcError` with the reason for anything else."""
     fields = parse_fields(given, "transaction", KNOWN)
     _refuse_data(fields)
 
@@ -114,7 +114,7 @@ def _refused(refused: InvalidField) -> RpcError:
 
 
 def _terms_of(call: CallObject, kind: int, base_fee: int) -> Terms:
-    """Raises `RpcError` when its prices do not fit its type."""
+    """What it pays. Raises `RpcError` when its prices do not fit its type."""
     try:
         terms = price_terms(kind, call.gas_price, call.max_fee, call.max_tip, base_fee)
     except InvalidField as refused:
@@ -126,7 +126,7 @@ def _terms_of(call: CallObject, kind: int, base_fee: int) -> Terms:
 
 
 def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -> Draft:
-    """Raises `RpcError` when its prices do not fit its type."""
+    """The transfer, its gas and prices filled in. Raises `RpcError` when its prices do not fit its type."""
     terms = _terms_of(call, kind, base_fee)
     gas = TRANSFER_GAS if call.gas is None else call.gas
     return Draft(
@@ -135,7 +135,7 @@ def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -
 
 
 def own_draft(chain: RpcChain, given: object) -> Draft:
-    """The same for a sender whose key the node holds. Raises `RpcError` for any other."""
+    """The transfer to sign of a sender whose key the node holds. Raises `RpcError` for any other."""
     kind = type_to_sign(given)
     info = chain.info
     call = parse_call(given, info.chain_id)
@@ -143,14 +143,14 @@ def own_draft(chain: RpcChain, given: object) -> Draft:
 
 
 def own_account(chain: RpcChain, address: Address | None) -> Address:
-    """Raises `RpcError` when the node does not hold its key."""
+    """The address, if the node holds its key. Raises `RpcError` for any other."""
     if address not in chain.info.signs_for:
         raise refusal("unknown account", InvalidField.code)
     return address
 
 
 async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
-    """Raises `RpcError` when it is not a plain transfer, or its sender could not pay for it."""
+    """Check that it is a plain transfer that its sender could pay for. Raises `RpcError`."""
     call = parse_call(given, chain.info.chain_id)
     if call.gas is not None and call.gas < TRANSFER_GAS:
         raise refusal(f"intrinsic gas too low: have {call.gas}, want {TRANSFER_GAS}", GasTooLow.code)

@@ -18,7 +18,7 @@ MOST_OF_A_CLIENT = LARGE_AT_ONCE - 1
 
 
 class Caller:
-    """Each call is counted as a request, so that batches and sockets are no way around the rate limit."""
+    """The client of a call. Each call counts as a request, so batches and sockets are no way around the rate limit."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CallBatch:
             self._give_back()
 
     def check_size(self) -> None:
-        """Raises `RpcError` when the batch may have no further answer."""
+        """Check that the batch may have a further answer. Raises `RpcError`."""
         if self.size_bytes > self._most_bytes:
             raise RpcError(RESPONSE_TOO_LARGE, "response too large")
 

@@ -56,13 +56,6 @@ _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("cairn.rpc")
 
 
-class Request(msgspec.Struct, frozen=True):
-    method: str
-    params: Params
-    id: RequestId | UnsetType
-    """Unset for a notification, which gets no answer."""
-
-
 class Dispatcher:
     """Calls the methods by name. It never raises, whatever a client sends."""
 
@@ -74,7 +67,7 @@ class Dispatcher:
         self._shares = shares or TimeShares()
 
     def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
-        """One with these methods, too."""
+        """A dispatcher that has these methods, too."""
         return Dispatcher({**self._methods, **further}, self._on_fatal, self._shares)
 
     async def answer(self, message: bytes | str, caller: Caller) -> bytes | None:
@@ -114,7 +107,7 @@ class Dispatcher:
         try:
             batch.check_size()
         except RpcError as refused:
-            return _failure(id_of(call), refused) if expects_answer(call) else None
+            return _refused(call, refused)
         queue, answering = queue_of(call), self._answer_one(call, caller)
         # What is submitted is submitted, whether its client waits for the answer or not.
         has_left = never if queue == "submissions" else caller.has_left
@@ -123,36 +116,31 @@ class Dispatcher:
         return answer
 
     async def _answer_one(self, content: object, caller: Caller) -> bytes | None:
+        method = ""
         try:
-            request = parse_request(content)
-        except RpcError as refused:
-            return _failure(id_of(content), refused) if expects_answer(content) else None
-        answer = await self._perform(request, caller)
-        return answer if request.id is not UNSET else None
-
-    async def _perform(self, request: Request, caller: Caller) -> bytes:
-        request_id = None if request.id is UNSET else request.id
-        try:
+            method, params, request_id = parse_request(content)
             if not caller.may_call():
                 raise RpcError(LIMIT_EXCEEDED, "limit exceeded: this address asks too often; slow down")
-            handler = self._methods.get(request.method)
+            handler = self._methods.get(method)
             if handler is None:
-                raise MethodNotFound(request.method)
-            result = await handler(request.params)
+                raise MethodNotFound(method)
+            result = await handler(params)
+            if request_id is UNSET:
+                return None
             if isinstance(result, LongResult):
                 # The result is the last field: what comes before it ends with its null.
-                before = _result(request_id, None).removesuffix(b"null}")
+                before = _encode({"jsonrpc": "2.0", "id": request_id, "result": None}).removesuffix(b"null}")
                 return await joined(chain((before,), result.pieces, (b"}",)))
-            return _result(request_id, result)
+            return _encode({"jsonrpc": "2.0", "id": request_id, "result": result})
         except RpcError as refused:
-            return _failure(request_id, refused)
+            return _refused(content, refused)
         except NodeError as error:
             if isinstance(error, Fatal):
                 self._on_fatal(error)
-            return _failure(request_id, rpc_error_of(error))
+            return _refused(content, rpc_error_of(error))
         except Exception as failure:
-            log.error("a call failed", method=request.method, exc_info=failure)
-            return _failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+            log.error("a call failed", method=method, exc_info=failure)
+            return _refused(content, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
 
 
 def rpc_method(*names: str, first: FirstParser | None = None) -> Callable[[AnyMethod], AnyMethod]:
@@ -166,7 +154,7 @@ def rpc_method(*names: str, first: FirstParser | None = None) -> Callable[[AnyMe
 
 
 def handlers_of(*groups: object) -> dict[str, Handler]:
-    """By name, what the groups declare with `rpc_method`."""
+    """The methods that the groups declare with `rpc_method`, by name."""
     return {
         name: handler_of(getattr(group, attribute), first)
         for group in groups
@@ -192,8 +180,11 @@ def handler_of(method: Method, first: FirstParser | None = None) -> Handler:
     return handler
 
 
-def parse_request(content: object) -> Request:
-    """Raises `RpcError` if it is not a JSON-RPC 2.0 call."""
+def parse_request(content: object) -> tuple[str, Params, RequestId | UnsetType]:
+    """The method, its arguments and the id of the call, which a notification does not have.
+
+    Raises `RpcError` if it is not a JSON-RPC 2.0 call.
+    """
     if not isinstance(content, dict) or content.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'invalid request: expected an object with "jsonrpc": "2.0"')
     request_id = content.get("id", UNSET)
@@ -204,7 +195,7 @@ def parse_request(content: object) -> Request:
         raise RpcError(INVALID_REQUEST, "invalid request: the method is missing")
     if params is not None and not isinstance(params, list):
         raise InvalidParams("non-array args")
-    return Request(method, params or [], request_id)
+    return method, params or [], request_id
 
 
 def queue_of(content: object) -> QueueName:
@@ -230,8 +221,8 @@ def id_of(content: object) -> RequestId:
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
-def _result(request_id: RequestId, result: object) -> bytes:
-    return _encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+def _refused(content: object, error: RpcError) -> bytes | None:
+    return _failure(id_of(content), error) if expects_answer(content) else None
 
 
 def _failure(request_id: RequestId, error: RpcError) -> bytes:

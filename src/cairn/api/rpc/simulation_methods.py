@@ -140,7 +140,7 @@ class TriedState:
         return self._accounts.get(address) or self._view.account_at(address, self._height)
 
     def check_chain(self) -> None:
-        """Raises `Reverting` when a dev chain was reverted: the accounts that were read are of the old one."""
+        """Check that the accounts are still those of the chain. Raises `Reverting` after a revert of a dev chain."""
         if self._view.reverts != self._reverts:
             raise reverted_meanwhile()
 

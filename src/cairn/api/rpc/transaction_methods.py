@@ -126,7 +126,7 @@ class SendingMethods:
 
 
 def _hash_of(admission: Admission) -> str:
-    """Raises `RpcError` for a transaction that is already known, as clients of geth expect."""
+    """The hash of a new transaction. Raises `RpcError` for a known one, as clients of geth expect."""
     if admission.confirmed or admission.known:
         raise RpcError(SERVER_ERROR, "already known", {"txHash": data(admission.tx_hash)})
     return data(admission.tx_hash)
@@ -221,7 +221,7 @@ def import_encoder() -> Callable[..., Any]:
 
 
 def _check_cost(content: dict[str, Any]) -> None:
-    """Raises `InvalidParams` for typed data that would keep this worker busy for too long."""
+    """Check that hashing the typed data does not keep this worker busy for too long. Raises `InvalidParams`."""
     types = content["types"]
     objects, items = _count(types, content["primaryType"], content["message"])
     if objects * sum(1 + len(fields) for fields in types.values()) > MOST_FIELDS_READ:

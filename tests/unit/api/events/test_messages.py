@@ -16,12 +16,12 @@ from cairn.api.events.messages import (
     TxUnsubscribed,
     UnfollowTransaction,
     UnsubscribeBlocks,
+    decode_message,
     encode_frame,
     id_of,
     parse_command,
     parse_subscriptions,
 )
-from cairn.api.parameters import decode_message
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
 from cairn.domain.types import MAX_UINT64
