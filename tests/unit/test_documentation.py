@@ -17,7 +17,7 @@ NAMED = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", "\n".join([INVARIANTS, *PROMIS
 @pytest.mark.parametrize(("file", "test"), sorted(set(NAMED)))
 def test_every_test_that_a_promise_names_exists(file: str, test: str) -> None:
     text = (ROOT / "tests" / file).read_text()
-    assert not test or re.search(rf"^def {test}\(", text, re.MULTILINE)
+    assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE)
 
 
 def test_who_installs_from_an_index_is_told_from_when_on() -> None:
