@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cairn.core.gateway import Admission, ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Standing
+from cairn.core.gateway import Admission, ConfirmedTx, CoreGateway, DroppedTx, PendingTx, TxStatus
 from cairn.domain.answers import Checks
 from cairn.domain.errors import (
     GasPriceTooLow,
@@ -63,7 +63,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> Gateway:
     return Gateway(request.param, tmp_path)
 
 
-async def standing_of(gateway: CoreGateway, tx_hash: TxHash, kind: type[Standing]) -> Standing:
+async def standing_of(gateway: CoreGateway, tx_hash: TxHash, kind: type[TxStatus]) -> TxStatus:
     """Where the transaction stands, once that is of this kind."""
     async with asyncio.timeout(PATIENCE_S):
         while not isinstance(standing := await gateway.find_tx(tx_hash), kind):

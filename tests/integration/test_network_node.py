@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from cairn.core.gateway import ConfirmedTx, PendingTx
+from cairn.core.opening import open_core
 from cairn.core.service import Core
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
@@ -59,7 +60,7 @@ class Validator:
     @asynccontextmanager
     async def core(self, **changes: object) -> AsyncIterator[Core]:
         chosen = settings(engine="cometbft", cometbft_rpc=f"unix://{self.home}/rpc.sock", **changes)
-        core = Core.open(self.genesis, self.home / "node", chosen, KEYS, Told(), self.abci_socket)
+        core = open_core(self.genesis, self.home / "node", chosen, KEYS, Told(), self.abci_socket)
         core.feed.subscribe(self.announced.append)
         core.start()
         try:

@@ -85,7 +85,7 @@ class EmbeddedWorld(World):
         core = self._node.core
         if core is None or core.failed.done():
             return
-        reverts = 0 if core._kept is None else core._kept.state.reverts
+        reverts = core.seen_head().reverts
         if reverts != self._reverts:
             self._take_back(reverts)
         chain = core._chain
@@ -201,10 +201,10 @@ class EmbeddedWorld(World):
         before = self.clients.promises.copy()
         number = await self._ask(rng, "snapshot")
         core = self._node.core
-        if isinstance(number, int) and core is not None and core._kept is not None:
+        if isinstance(number, int) and core is not None and core._dev_clock is not None:
             self._look_first()
             # A block may have followed before the answer was heard.
-            self._kept[number] = Kept(core._kept.state.snapshots[number].height, before)
+            self._kept[number] = Kept(core._dev_clock.kept.state.snapshots[number].height, before)
             self.tally.count("snapshots of a dev chain")
 
     def _look_first(self) -> None:

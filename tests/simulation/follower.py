@@ -12,7 +12,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import FollowStatus
 from cairn.config import Settings
-from cairn.core.gateway import Admission, ChainInfo, Standing
+from cairn.core.gateway import Admission, ChainInfo, TxStatus
 from cairn.core.link import LinkClient
 from cairn.core.service import Core
 from cairn.domain.errors import Fatal, StoreUnavailable, Unavailable
@@ -148,7 +148,7 @@ class Worker:
     def on_arrived(self, txs: Sequence[Tx]) -> None:
         self._view.on_arrived(txs)
 
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+    async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
         if self._client is None:
             raise StoreUnavailable("the core is away")
         return await self._client.find_tx(tx_hash)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cairn.config import Settings
+from cairn.core import opening
 from cairn.core.gateway import MempoolListener
 from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
@@ -78,7 +79,7 @@ def open_core(
     listener: MempoolListener | None = None,
     keys: Mapping[Address, bytes] = KEYS,
 ) -> Core:
-    return Core.open(dev_genesis(), directory, node_settings or settings(), keys, listener or Told())
+    return opening.open_core(dev_genesis(), directory, node_settings or settings(), keys, listener or Told())
 
 
 @asynccontextmanager

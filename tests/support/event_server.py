@@ -27,7 +27,7 @@ from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings
 from cairn.core.calls import Method
-from cairn.core.gateway import Admission, CoreGateway, Standing
+from cairn.core.gateway import Admission, CoreGateway, TxStatus
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.types import BlockHash, Tx, TxHash
 from cairn.time_shares import TimeShares
@@ -90,11 +90,11 @@ class KnownStandings(CoreGateway):
     """A core that only knows how transactions stand; it may be away, and counts what it is asked."""
 
     def __init__(self) -> None:
-        self.standings: dict[TxHash, Standing] = {}
+        self.standings: dict[TxHash, TxStatus] = {}
         self.asked: list[TxHash] = []
         self.is_away = False
 
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+    async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
         self.asked.append(tx_hash)
         await asyncio.sleep(0)
         if self.is_away:

@@ -5,23 +5,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from cairn.core.opening import open_core
 from cairn.core.service import Core
-from cairn.domain.genesis import dev_genesis
+from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Tx
 from cairn.engine.network.engine import NetworkEngine
 from tests.support.core_fixtures import ACCOUNTS, Told, settings
 
 
-def open_member(directory: Path, listener: Told | None = None, **changes: object) -> Core:
+def open_member(
+    directory: Path, listener: Told | None = None, genesis: Genesis | None = None, **changes: object
+) -> Core:
     """The core of a node in a network."""
     member_settings = settings(engine="cometbft", **changes)
     socket = directory.parent / "abci.sock"
-    return Core.open(dev_genesis(), directory, member_settings, {}, listener or Told(), socket)
+    return open_core(genesis or dev_genesis(), directory, member_settings, {}, listener or Told(), socket)
 
 
 @asynccontextmanager
-async def opened_member(directory: Path, listener: Told | None = None, **changes: object) -> AsyncIterator[Core]:
-    core = open_member(directory, listener, **changes)
+async def opened_member(
+    directory: Path, listener: Told | None = None, genesis: Genesis | None = None, **changes: object
+) -> AsyncIterator[Core]:
+    core = open_member(directory, listener, genesis, **changes)
     try:
         yield core
     finally:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from cairn.core.calls import Method, methods_of
-from cairn.core.gateway import Admission, ChainInfo, CoreGateway, DevCalls, PendingPage, Standing, not_dev_chain
+from cairn.core.gateway import Admission, ChainInfo, CoreGateway, DevCalls, PendingPage, TxStatus, not_dev_chain
 from cairn.domain.answers import Checks
 from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.domain.types import Address, Tx, TxHash
@@ -23,7 +23,7 @@ class ScriptedGateway(CoreGateway):
     def __init__(self) -> None:
         self.checks: Checks | NodeError = Checks("ok", "ok")
         self.check_delay_s = 0.0
-        self.standing: Standing | None = None
+        self.standing: TxStatus | None = None
         """Of every transaction."""
         self.checked = 0
         self.is_watched = False
@@ -53,7 +53,7 @@ class ScriptedGateway(CoreGateway):
             raise self.checks
         return self.checks
 
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+    async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
         return self.standing
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:

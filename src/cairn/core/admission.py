@@ -27,8 +27,10 @@ from cairn.store.journal import Journal
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
-EngineBuilder = Callable[[Callable[[BlockOutcome], None], Callable[[Drops], None]], Engine]
-"""Makes the engine from its two callbacks: for a block that is on disk, and for dropped transactions."""
+OnCommitted = Callable[[BlockOutcome], None]
+"""Called with a block that is on disk."""
+OnDropped = Callable[[Drops], None]
+EngineBuilder = Callable[[OnCommitted, OnDropped], Engine]
 
 UPTIME_INTERVAL_S = 60
 """While a transaction is queued, the node's uptime is written to disk at this interval."""

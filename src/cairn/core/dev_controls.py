@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TypeVar
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,8 +39,8 @@ _A = TypeVar("_A")
 class DevClock:
     """The chain's clock: the machine's, moved ahead as the developer asks. Unix time in seconds."""
 
-    def __init__(self, kept: DevDirectory) -> None:
-        self._kept = kept
+    def __init__(self, data_dir: Path) -> None:
+        self.kept = DevDirectory(data_dir)
         self._next: int | None = None
 
     def __call__(self) -> float:
@@ -47,21 +48,21 @@ class DevClock:
         chosen, self._next = self._next, None
         if chosen is None:
             return self.now
-        self._kept.set_offset(chosen - int(time.time()))
+        self.kept.set_offset(chosen - int(time.time()))
         return float(chosen)
 
     @property
     def now(self) -> float:
         """The current time; a time that was set for the next block is not used up."""
-        return time.time() + self._kept.state.offset_s if self._next is None else float(self._next)
+        return time.time() + self.kept.state.offset_s if self._next is None else float(self._next)
 
     def increase(self, seconds: int) -> int:
         """Returns how far ahead it is in all. Raises `InvalidField`."""
-        offset_s = self._kept.state.offset_s + seconds
+        offset_s = self.kept.state.offset_s + seconds
         if seconds < 0 or time.time() + offset_s > LATEST_TIME:
             raise InvalidField("seconds", "time goes forward, and not beyond the year 9999")
         if seconds:
-            self._kept.set_offset(offset_s)
+            self.kept.set_offset(offset_s)
         return offset_s
 
     def set_next(self, timestamp: int, earliest: int) -> None:
@@ -69,6 +70,16 @@ class DevClock:
         if not earliest <= timestamp <= LATEST_TIME:
             raise InvalidField("timestamp", f"{timestamp} is not from {earliest}, the newest block's, to the year 9999")
         self._next = timestamp
+
+
+class Reverts(NamedTuple):
+    """How often a dev chain was reverted."""
+
+    done: int = 0
+    to_height: int = 0
+    """The latest height after the last revert, also one that is decided."""
+    is_decided: bool = False
+    """Another one is decided, and not done yet."""
 
 
 class DevControls(DevCalls):
@@ -79,7 +90,6 @@ class DevControls(DevCalls):
         chain: ChainStore,
         pool: Mempool,
         engine: EmbeddedEngine,
-        kept: DevDirectory,
         clock: DevClock,
         pace: Pace,
         keys: Mapping[Address, bytes],
@@ -88,11 +98,18 @@ class DevControls(DevCalls):
         self._chain = chain
         self._pool = pool
         self._engine = engine
-        self._kept = kept
+        self._kept = clock.kept
         self._clock = clock
         self._pace = pace
         self._keys = keys
         self._admissions = admissions
+
+    @property
+    def reverts(self) -> Reverts:
+        kept = self._kept.state
+        if kept.reverting is None:
+            return Reverts(kept.reverts, kept.reverted_to)
+        return Reverts(kept.reverts, kept.snapshots[kept.reverting].height, is_decided=True)
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
         self._admissions.check_alive()
@@ -203,6 +220,8 @@ class DevControls(DevCalls):
 
 class NoDevControls(DevCalls):
     """Refuses every control, on chains that are not dev chains."""
+
+    reverts = Reverts()
 
     async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
         raise not_dev_chain()

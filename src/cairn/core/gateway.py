@@ -56,7 +56,7 @@ class ConfirmedTx(msgspec.Struct, frozen=True, tag="confirmed"):
     height: int
 
 
-Standing = PendingTx | DroppedTx | ConfirmedTx
+TxStatus = PendingTx | DroppedTx | ConfirmedTx
 
 
 class PendingPage(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class MempoolCalls(Calls):
         """The nonce after the sender's confirmed and pending transactions."""
 
     @call("memory", is_question=True)
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+    async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
         """The status of a transaction that the caller's store does not show as confirmed."""
 
     @call("memory", is_question=True)
@@ -202,7 +202,10 @@ class ChainCalls(Calls):
 
     @call("ready")
     async def submit_update(self, update: Update) -> None:
-        """Check an update and pass it to the engine. Raises `NotFound`, `UpdateRefused`, `InvalidSignature`."""
+        """Check an update and pass it to the engine. It is not stored: look whether it was applied.
+
+        Raises `NotFound` on a chain without validators, and `UpdateRefused` or `InvalidSignature` as a block would.
+        """
 
 
 class DevCalls(Calls):

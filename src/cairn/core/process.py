@@ -16,8 +16,9 @@ import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Standing, Status
+from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Status, TxStatus
 from cairn.core.link_server import Answering, LinkServer
+from cairn.core.opening import open_core
 from cairn.core.service import Core
 from cairn.domain.answers import Checks
 from cairn.domain.errors import (
@@ -101,7 +102,7 @@ class CoreProcess(Answering):
         self._stopping = asyncio.Event()
         self._server = LinkServer(self)
         self._open = partial(
-            Core.open,
+            open_core,
             genesis,
             data_dir,
             settings,
@@ -245,12 +246,12 @@ class CoreProcess(Answering):
     def perform(self, method: Method[_A], request: msgspec.Struct) -> Coroutine[Any, Any, _A]:
         return method.ask(self._core_for(method.needs), request)
 
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+    async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
         """A core that has ended answers from memory; None is then no answer."""
-        standing = await self._core_for("memory").find_tx(tx_hash)
-        if standing is None and self._ended is not None:
+        status = await self._core_for("memory").find_tx(tx_hash)
+        if status is None and self._ended is not None:
             raise self.why_not()
-        return standing
+        return status
 
     def watch_arrivals(self, on: bool) -> None:
         self._arrivals_watched = on

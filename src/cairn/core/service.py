@@ -4,7 +4,6 @@ Everything runs on one event loop, and no method awaits between a check and its 
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
@@ -15,7 +14,7 @@ import msgspec
 import structlog
 
 from cairn.config import Settings
-from cairn.core.admission import Admissions, Arrivals, Drops, note_left
+from cairn.core.admission import Admissions, Arrivals, OnCommitted, OnDropped
 from cairn.core.calls import Calls, Method, methods_of
 from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
@@ -30,28 +29,22 @@ from cairn.core.gateway import (
     MempoolListener,
     PendingPage,
     PendingTx,
-    Standing,
     Status,
+    TxStatus,
     ValidatorSet,
 )
 from cairn.domain.answers import Checks
-from cairn.domain.errors import Corrupt, EngineUnavailable, MempoolFull, NodeError, NotFound, Rejected, StoreUnavailable
-from cairn.domain.genesis import Genesis
-from cairn.domain.governance import Update, encode_update
-from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
-from cairn.domain.updates import apply_update
-from cairn.engine.application import OK, Application, Engine, Feed
+from cairn.domain.errors import Corrupt, NotFound, StoreUnavailable
+from cairn.domain.governance import Update
+from cairn.domain.types import Address, Phase, Tx, TxHash
+from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Feed
 from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace, Pruning
 from cairn.engine.network.engine import NetworkEngine
-from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
 from cairn.heartbeat import Work, doing
-from cairn.mempool.pool import Mempool, PoolLimits
-from cairn.mempool.unheld import UnheldTx
+from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
-from cairn.store.dev_snapshots import DevDirectory, DevState
-from cairn.store.directory import SeenHead, journal_path
-from cairn.store.journal import Journal, JournalEntry
+from cairn.store.directory import SeenHead
+from cairn.store.journal import Journal
 
 HOUSEKEEPING_INTERVAL_S = 5.0
 
@@ -60,7 +53,7 @@ log = structlog.get_logger("cairn.core")
 
 
 class Core(CoreGateway):
-    """One opened chain, made by `Core.open`. After a failed write it is closed and opened again, never repaired."""
+    """One opened chain, made by `open_core`. After a failed write it is closed and opened again, never repaired."""
 
     def __init__(
         self,
@@ -87,8 +80,7 @@ class Core(CoreGateway):
         self._housekeeping: asyncio.TimerHandle | None = None
         self._told_compactions = 0
         self.feed = Feed()
-        self._kept = DevDirectory(chain.directory) if dev_keys else None
-        self._dev_clock = DevClock(self._kept) if self._kept is not None and settings.engine == "embedded" else None
+        self._dev_clock = DevClock(chain.directory) if dev_keys and settings.engine == "embedded" else None
         """Only on a dev chain: the node holds the keys of its accounts."""
         self.admissions = Admissions(
             chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket), observer
@@ -97,14 +89,15 @@ class Core(CoreGateway):
         self.failed = self.admissions.failed
         self._lookups = TxLookups(chain, pool, self.admissions.check_alive, self.admissions.await_drops)
         filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
-        parts: tuple[Calls, ...] = (self.admissions, self._lookups, filters, self._build_controls())
+        self._controls = self._build_controls()
+        parts: tuple[Calls, ...] = (self.admissions, self._lookups, filters, self._controls)
         self._answering = {method.name: part for part in parts for method in methods_of(type(part))}
 
     def _build_engine(
         self,
         abci_socket: Path | None,
-        on_committed: Callable[[BlockOutcome], None],
-        on_dropped: Callable[[Drops], None],
+        on_committed: OnCommitted,
+        on_dropped: OnDropped,
     ) -> Engine:
         application, settings = Application(self._chain, self.feed), self._settings
         if settings.engine == "embedded":
@@ -136,41 +129,10 @@ class Core(CoreGateway):
         )
 
     def _build_controls(self) -> DevControls | NoDevControls:
-        kept, clock, engine = self._kept, self._dev_clock, self.engine
-        if kept is None or clock is None or not isinstance(engine, EmbeddedEngine):
+        clock, engine = self._dev_clock, self.engine
+        if clock is None or not isinstance(engine, EmbeddedEngine):
             return NoDevControls()
-        return DevControls(self._chain, self._pool, engine, kept, clock, self._pace, self._keys, self.admissions)
-
-    @classmethod
-    def open(
-        cls,
-        genesis: Genesis,
-        data_dir: Path,
-        settings: Settings,
-        dev_keys: Mapping[Address, bytes],
-        listener: MempoolListener,
-        abci_socket: Path | None = None,
-        seen: SeenHead | None = None,
-        pace: Pace | None = None,
-        observer: ChainObserver | None = None,
-        begun: Path | None = None,
-    ) -> "Core":
-        """Open the store, then restore the mempool from the journal.
-
-        `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
-        this head is opened, and none is started; nor with `begun`, the file that says that there is one. `pace` is that
-        of the previous core, to keep its block times.
-        """
-        with contextlib.ExitStack() as opened:
-            chain = ChainStore.open(data_dir, genesis, seen, begun)
-            opened.callback(chain.close)
-            journal = Journal.open(journal_path(data_dir), chain.journal_bounds)
-            opened.callback(journal.close)
-            pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=settings.engine != "embedded")
-            restore(pool, journal, chain)
-            opened.pop_all()
-        pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
-        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer)
+        return DevControls(self._chain, self._pool, engine, clock, self._pace, self._keys, self.admissions)
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())
@@ -227,23 +189,20 @@ class Core(CoreGateway):
 
     def seen_head(self) -> SeenHead:
         """What the next opening must find on disk."""
-        reverts = 0 if self._kept is None else self._kept.state.reverts
-        return SeenHead(self.head, self._chain.head_hash, reverts)
+        return SeenHead(self.head, self._chain.head_hash, self._controls.reverts.done)
 
     def info(self) -> ChainInfo:
         """After a revert is decided: the chain after the revert. The files must not be read any more."""
-        kept = DevState() if self._kept is None else self._kept.state
-        target = kept.snapshots[kept.reverting] if kept.reverting is not None else None
-        rules = self._chain.genesis.rules
+        reverts, rules = self._controls.reverts, self._chain.genesis.rules
         return ChainInfo(
             chain_id=rules.chain_id,
             gas_price=rules.gas_price,
             block_gas_limit=rules.block_gas_limit,
             engine=self.engine.name,
-            store_path=str(self._chain.directory) if target is None else "",
+            store_path="" if reverts.is_decided else str(self._chain.directory),
             signs_for=list(self._keys),
-            reverts=kept.reverts if target is None else kept.reverts + 1,
-            reverted_to=kept.reverted_to if target is None else target.height,
+            reverts=reverts.done + reverts.is_decided,
+            reverted_to=reverts.to_height,
         )
 
     # Calls.
@@ -276,7 +235,7 @@ class Core(CoreGateway):
         return validator_set(self._chain)
 
     async def submit_update(self, update: Update) -> None:
-        await submit_update(self._chain, update, self._settings.cometbft_rpc, self.engine.vouch_for)
+        await self.engine.submit_update(update)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: after one lost write, the disk is not trusted."""
@@ -320,7 +279,7 @@ class TxLookups(MempoolCalls):
         """After the end of this core, 0 for a sender without pending transactions: its account cannot be read."""
         return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
 
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+    async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
         """After this core is closed, it answers from memory, and None is no answer.
 
         Raises `StoreUnavailable` if this core has ended and does not have it, or has dropped it: it may still be on
@@ -331,7 +290,7 @@ class TxLookups(MempoolCalls):
             continue
         return found
 
-    def _find_now(self, tx_hash: TxHash) -> Standing | None:
+    def _find_now(self, tx_hash: TxHash) -> TxStatus | None:
         entry = self._pool.find(tx_hash)
         if entry is not None:
             return PendingTx(entry.tx, entry.received_at)
@@ -356,7 +315,7 @@ class TxLookups(MempoolCalls):
 def validator_set(chain: ChainStore) -> ValidatorSet:
     """The validators after the latest block. Raises `NotFound` on a chain without validators."""
     if chain.governance is None:
-        raise NotFound("this chain has no validators")
+        raise NotFound(NO_VALIDATORS)
     governance, missed = chain.governance, chain.missed_votes.by_validator()
     return ValidatorSet(
         chain.identity,
@@ -365,83 +324,3 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
         chain.missed_votes.blocks,
         [missed[validator.engine_address] for validator in governance.validators],
     )
-
-
-async def submit_update(
-    chain: ChainStore,
-    update: Update,
-    rpc_address: str,
-    on_checked: Callable[[Update], None] = lambda update: None,
-) -> None:
-    """Check an update and pass it to CometBFT. It is not stored: the submitter must check whether it was applied.
-
-    `on_checked` is called with a valid update before CometBFT gets it.
-    Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
-    """
-    current = validator_set(chain)
-    apply_update(current.governance, update, current.chain)
-    on_checked(update)
-    rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
-    try:
-        error = await rpc.broadcast(encode_update(update))
-    except (RpcAway, TimeoutError) as away:
-        raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
-    finally:
-        rpc.close()
-    if error is not None and IN_CACHE not in error.data:
-        raise EngineUnavailable(f"CometBFT does not take it: {error}")
-
-
-def pool_limits(settings: Settings) -> PoolLimits:
-    return PoolLimits(
-        size=settings.mempool_size,
-        per_sender=settings.mempool_per_sender,
-        nonce_gap=settings.mempool_nonce_gap,
-        lifetime_s=settings.mempool_lifetime_s,
-    )
-
-
-def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
-    """Admit the transactions of the journal in their order. Those that are confirmed are settled."""
-    restored = 0
-    pool.up_s = journal.up_s
-    for tx_hash, reason in journal.recovered_drops:
-        # Earlier versions dropped for other reasons, too, what other nodes might still confirm.
-        if not pool.is_shared or reason == "nonce used":
-            pool.drops.note(tx_hash, reason)
-    for entry in journal.recovered:
-        tx = entry.tx
-        if tx.nonce < chain.account(tx.sender).nonce:
-            journal.settle(tx.hash)
-            # Where blocks were removed or never seen, one of them may have confirmed it.
-            if not chain.base and chain.find_location(tx.hash) is None:
-                pool.drops.note(tx.hash, "nonce used")
-            continue
-        if entry.left is not None:
-            note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, entry.left))])
-            continue
-        try:
-            admitted = pool.restore(tx, entry.received_at, entry.queued_since)
-        except (Rejected, MempoolFull) as refused:
-            # The limits may be lower now: report what is dropped.
-            _let_go(pool, journal, entry, "evicted", refused.detail)
-            continue
-        except NodeError:
-            raise
-        except Exception as failure:
-            # A defect of ours. The start must not fail by it, now and each time after.
-            _let_go(pool, journal, entry, "cannot be applied", repr(failure))
-            continue
-        restored += admitted.added
-        note_left(journal, pool, admitted.dropped)
-    journal.sync()
-    # From here on the mempool holds everything that is still pending.
-    journal.recovered.clear()
-    journal.recovered_drops.clear()
-    if restored:
-        log.info("mempool restored", transactions=restored)
-
-
-def _let_go(pool: Mempool, journal: Journal, entry: JournalEntry, reason: DropReason, why: str) -> None:
-    log.warning("a journaled transaction no longer fits", tx="0x" + entry.tx.hash.hex(), reason=why)
-    note_left(journal, pool, [pool.leave(UnheldTx(entry.tx, entry.received_at, True, reason))])

@@ -102,6 +102,7 @@ class Application:
 
 
 OK = "ok"
+NO_VALIDATORS = "this chain has no validators"
 
 
 class Engine(Protocol):
@@ -130,8 +131,9 @@ class Engine(Protocol):
     def adopt(self, tx_hash: TxHash) -> bool:
         """Answer for a transaction in the pool from now on. True if only other nodes did so far."""
 
-    def vouch_for(self, update: Update) -> None:
-        """Make sure that this node's validator update is checked, even while peers flood the node.
+    async def submit_update(self, update: Update) -> None:
+        """Check an update of the validators, and have it put into a block. It is not stored.
 
-        Raises `InvalidField` for one that no node can read.
+        Raises `NotFound` on a chain without validators, `UpdateRefused` or `InvalidSignature` as a block would,
+        `InvalidField` for one that no node can read, and `EngineUnavailable`.
         """

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import structlog
 
-from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError
+from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError, NotFound
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import LATEST_TIME, Address, BlockHeader, DropReason, Tx, TxHash
-from cairn.engine.application import OK, Application
+from cairn.engine.application import NO_VALIDATORS, OK, Application
 from cairn.engine.upkeep import Upkeep
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
@@ -282,8 +282,9 @@ class EmbeddedEngine:
         """Nothing to do: there are no other nodes."""
         return False
 
-    def vouch_for(self, update: Update) -> None:
-        """Nothing to do: there are no peers."""
+    async def submit_update(self, update: Update) -> None:
+        """A chain with validators needs the other engine."""
+        raise NotFound(NO_VALIDATORS)
 
     def produce(self) -> BlockOutcome:
         """Make one block now, from the pool. Raises `EngineUnavailable` when none can be made."""

@@ -19,8 +19,8 @@ from cairn.core.gateway import (
     MempoolCalls,
     PendingPage,
     PendingTx,
-    Standing,
     Status,
+    TxStatus,
 )
 from cairn.domain.types import MAX_UINT256, Address, Draft, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
@@ -87,7 +87,7 @@ def test_arguments_arrive_as_they_were_written(
 @pytest.mark.parametrize(
     "standing", [None, ConfirmedTx(5), DroppedTx("replaced"), PendingTx(signed(0, value=10**20), 1)]
 )
-def test_an_answer_comes_back_as_the_type_that_was_declared(standing: Standing | None) -> None:
+def test_an_answer_comes_back_as_the_type_that_was_declared(standing: TxStatus | None) -> None:
     assert asyncio.run(Carrier(Answers(standing)).find_tx(signed(0).hash)) == standing
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cairn.core import opening
 from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
-from cairn.core.service import Core
 from cairn.domain.errors import (
     InsufficientFunds,
     InvalidField,
@@ -78,7 +78,7 @@ class Watcher:
 
 async def test_an_observer_sees_blocks_and_drops(tmp_path: Path) -> None:
     watcher = Watcher()
-    core = Core.open(dev_genesis(), tmp_path, settings(), KEYS, Told(), observer=watcher)
+    core = opening.open_core(dev_genesis(), tmp_path, settings(), KEYS, Told(), observer=watcher)
     dearer = signed(0, gas_price=2 * GWEI)
     await core.submit(signed(0))
     await core.submit(dearer)
@@ -257,7 +257,7 @@ async def test_every_drop_is_told_after_it_is_on_disk(tmp_path: Path, monkeypatc
     note_syncs(order, monkeypatch)
     ordered = Ordered(order)
     limits = settings(mempool_size=2, mempool_lifetime_s=10)
-    core = Core.open(dev_genesis(), tmp_path, limits, KEYS, ordered, observer=ordered)
+    core = opening.open_core(dev_genesis(), tmp_path, limits, KEYS, ordered, observer=ordered)
     await core.submit(signed(0))
     await core.submit(signed(5))
     for better in (signed(0, gas_price=2 * GWEI), signed(0, sender=1)):

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.core.gateway import DroppedTx, PendingTx
+from cairn.core.opening import open_core
 from cairn.core.service import Core
 from cairn.domain.answers import Checks
 from cairn.domain.errors import EngineUnavailable
@@ -31,7 +32,7 @@ def quiet() -> Iterator[None]:
 
 
 def open_overfull(directory: Path, told: Told) -> Core:
-    return Core.open(OVERFULL, directory, settings(), KEYS, told)
+    return open_core(OVERFULL, directory, settings(), KEYS, told)
 
 
 async def test_what_overflows_a_balance_is_dropped_for_good_and_the_core_goes_on(tmp_path: Path) -> None:

@@ -5,17 +5,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from cairn.domain.errors import EngineUnavailable, NotFound
 from cairn.domain.governance import Update, decode_update, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.updates import apply_update
 from cairn.engine.abci.server import AbciServer
-from cairn.engine.application import Application
+from cairn.engine.application import NO_VALIDATORS, Application
 from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.checks import Refusals
 from cairn.engine.network.outbox import Broadcaster, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
-from cairn.engine.network.rpc import RPC_TIMEOUT_S, Rpc
+from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
 from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.engine.network.watch import CometBftWatch
 from cairn.mempool.pool import Mempool
@@ -51,7 +53,9 @@ class NetworkEngine:
         `on_committing` is called before the state changes.
         """
         rules = chain.genesis.rules
+        self._chain = chain
         self._pool = pool
+        self._rpc_address = rpc_address
         self.committing = on_committing
         self._on_committed = on_committed
         self._on_dropped = on_dropped
@@ -133,10 +137,24 @@ class NetworkEngine:
         entry.local = True
         return True
 
-    def vouch_for(self, update: Update) -> None:
+    async def submit_update(self, update: Update) -> None:
+        chain = self._chain
+        if chain.governance is None:
+            raise NotFound(NO_VALIDATORS)
+        apply_update(chain.governance, update, chain.identity)
         raw = encode_update(update)
-        # Parsed as on every other node: the cached result is used for blocks, too.
+        # So that it is checked even while peers flood the node. It is parsed as on every other node, because the result
+        # is used for blocks, too.
         self._senders.remember(raw, decode_update(raw))
+        rpc = Rpc(self._rpc_address, RPC_TIMEOUT_S)
+        try:
+            error = await rpc.broadcast(raw)
+        except (RpcAway, TimeoutError) as away:
+            raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
+        finally:
+            rpc.close()
+        if error is not None and IN_CACHE not in error.data:
+            raise EngineUnavailable(f"CometBFT does not take it: {error}")
 
     # What CometBFT brings about.
 

@@ -1,0 +1,108 @@
+"""Opens the core: the store, then the mempool from the journal."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from cairn.config import Settings
+from cairn.core.admission import note_left
+from cairn.core.gateway import ChainObserver, MempoolListener
+from cairn.core.service import Core
+from cairn.domain.errors import MempoolFull, NodeError, Rejected
+from cairn.domain.genesis import Genesis
+from cairn.domain.types import Address, DropReason
+from cairn.engine.embedded import Pace
+from cairn.mempool.pool import Mempool, PoolLimits
+from cairn.mempool.unheld import UnheldTx
+from cairn.store.chain import ChainStore
+from cairn.store.directory import SeenHead, journal_path
+from cairn.store.journal import Journal, JournalEntry
+
+log = structlog.get_logger("cairn.core")
+
+
+def open_core(
+    genesis: Genesis,
+    data_dir: Path,
+    settings: Settings,
+    dev_keys: Mapping[Address, bytes],
+    listener: MempoolListener,
+    abci_socket: Path | None = None,
+    seen: SeenHead | None = None,
+    pace: Pace | None = None,
+    observer: ChainObserver | None = None,
+    begun: Path | None = None,
+) -> Core:
+    """Open the store, then restore the mempool from the journal.
+
+    `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
+    this head is opened, and none is started; nor with `begun`, the file that says that there is one. `pace` is that
+    of the previous core, to keep its block times.
+    """
+    with contextlib.ExitStack() as opened:
+        chain = ChainStore.open(data_dir, genesis, seen, begun)
+        opened.callback(chain.close)
+        journal = Journal.open(journal_path(data_dir), chain.journal_bounds)
+        opened.callback(journal.close)
+        pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=settings.engine != "embedded")
+        restore(pool, journal, chain)
+        opened.pop_all()
+    pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
+    return Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer)
+
+
+def pool_limits(settings: Settings) -> PoolLimits:
+    return PoolLimits(
+        size=settings.mempool_size,
+        per_sender=settings.mempool_per_sender,
+        nonce_gap=settings.mempool_nonce_gap,
+        lifetime_s=settings.mempool_lifetime_s,
+    )
+
+
+def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
+    """Admit the transactions of the journal in their order. Those that are confirmed are settled."""
+    restored = 0
+    pool.up_s = journal.up_s
+    for tx_hash, reason in journal.recovered_drops:
+        # Earlier versions dropped for other reasons, too, what other nodes might still confirm.
+        if not pool.is_shared or reason == "nonce used":
+            pool.drops.note(tx_hash, reason)
+    for entry in journal.recovered:
+        tx = entry.tx
+        if tx.nonce < chain.account(tx.sender).nonce:
+            journal.settle(tx.hash)
+            # Where blocks were removed or never seen, one of them may have confirmed it.
+            if not chain.base and chain.find_location(tx.hash) is None:
+                pool.drops.note(tx.hash, "nonce used")
+            continue
+        if entry.left is not None:
+            note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, entry.left))])
+            continue
+        try:
+            admitted = pool.restore(tx, entry.received_at, entry.queued_since)
+        except (Rejected, MempoolFull) as refused:
+            # The limits may be lower now: report what is dropped.
+            _let_go(pool, journal, entry, "evicted", refused.detail)
+            continue
+        except NodeError:
+            raise
+        except Exception as failure:
+            # A defect of ours. The start must not fail by it, now and each time after.
+            _let_go(pool, journal, entry, "cannot be applied", repr(failure))
+            continue
+        restored += admitted.added
+        note_left(journal, pool, admitted.dropped)
+    journal.sync()
+    # From here on the mempool holds everything that is still pending.
+    journal.recovered.clear()
+    journal.recovered_drops.clear()
+    if restored:
+        log.info("mempool restored", transactions=restored)
+
+
+def _let_go(pool: Mempool, journal: Journal, entry: JournalEntry, reason: DropReason, why: str) -> None:
+    log.warning("a journaled transaction no longer fits", tx="0x" + entry.tx.hash.hex(), reason=why)
+    note_left(journal, pool, [pool.leave(UnheldTx(entry.tx, entry.received_at, True, reason))])
