@@ -58,7 +58,7 @@ def test_each_section_s_own_key_is_set_and_all_else_stays() -> None:
 
 
 @pytest.mark.parametrize("text", ['n"1', "a\\n", "a\nb", "a\x7fb", "a\0b", "Größe 🪨", "a\u2028b"])
-def test_any_text_is_read_back(text: str) -> None:
+def test_a_text_of_any_characters_reads_back_from_the_configuration(text: str) -> None:
     assert tomllib.loads(edit_toml(CONFIG, {"moniker": text}))["moniker"] == text
 
 
@@ -96,7 +96,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         CometBFT(program(tmp_path, "echo 1.0.1"), tmp_path).check_version()
 
 
-def test_what_it_fails_with_is_passed_on(tmp_path: Path) -> None:
+def test_the_error_output_of_cometbft_is_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="cometbft init --home .* failed: no disk"):
         CometBFT(program(tmp_path, "echo no disk >&2; exit 1"), tmp_path).run("init")
     with pytest.raises(InvalidConfig, match="cannot run .*missing: No such file"):
@@ -163,14 +163,14 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="t
 
 
 @needs_linux
-def test_its_timers_may_ring_later(tmp_path: Path) -> None:
+def test_timer_slack_is_set(tmp_path: Path) -> None:
     engine = CometBFT(program(tmp_path, "cat /proc/self/timerslack_ns"), tmp_path)
     assert become(engine, tmp_path / "abci.sock", "tcp://127.0.0.1:1").wait(PATIENCE_S) == 0
     assert int((tmp_path / "cometbft.log").read_text()) == round(TIMER_SLACK_S * 1e9)
 
 
 @needs_linux
-def test_it_dies_with_its_parent_however_that_ends(tmp_path: Path) -> None:
+def test_cometbft_is_killed_when_its_parent_ends(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, time; from cairn.cometbft import die_with_parent\n"
         "if os.fork() == 0:\n"

@@ -42,7 +42,7 @@ def test_a_signed_block_after_another_state_is_a_divergence(tmp_path: Path, line
 
 
 @pytest.mark.parametrize("claimed", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY])
-def test_what_a_peer_sends_is_no_divergence(tmp_path: Path, claimed: bytes) -> None:
+def test_text_of_a_peer_in_the_log_is_not_a_divergence(tmp_path: Path, claimed: bytes) -> None:
     """A peer chooses the name of its network, and the content of a block that it sends; both are written to the log."""
     escaped = claimed.replace(b'"', rb"\"").replace(b"\n", rb"\n")
     network = b'Error dialing peer  module=p2p err="incompatible: peer is on a different network. Got %b, expected a"\n'
@@ -54,7 +54,7 @@ def test_what_a_peer_sends_is_no_divergence(tmp_path: Path, claimed: bytes) -> N
 
 
 @pytest.mark.parametrize("claimed", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY, JSON_BLOCKSYNC, JSON_COMMIT])
-def test_what_a_peer_sends_is_no_divergence_in_json_either(tmp_path: Path, claimed: bytes) -> None:
+def test_text_of_a_peer_in_a_json_log_is_not_a_divergence(tmp_path: Path, claimed: bytes) -> None:
     fields = {"_msg": "Error dialing peer", "level": "error", "module": "p2p", "err": claimed.decode()}
     lines = [
         fields,
@@ -117,7 +117,7 @@ def test_a_log_that_was_put_aside_is_read_from_its_new_beginning(tmp_path: Path)
     assert log.look().other_network == "cairn-1-ab"
 
 
-def test_of_a_log_that_grew_by_much_the_newest_part_is_read(tmp_path: Path) -> None:
+def test_only_the_newest_part_of_a_long_log_is_read(tmp_path: Path) -> None:
     path = tmp_path / "cometbft.log"
     log = CometBftLog(path)
     path.write_bytes(b"noise\n" * MOST_AT_ONCE_BYTES + STRANGER)

@@ -15,7 +15,7 @@ from cairn.domain.types import ZERO_ADDRESS
 ADDRESS = DEV_KEYS[0][0]
 
 
-def test_without_anything_given_the_defaults_hold() -> None:
+def test_without_file_environment_and_flags_the_defaults_hold() -> None:
     assert load_settings() == Settings()
 
 

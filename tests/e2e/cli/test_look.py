@@ -139,7 +139,7 @@ def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:
         (["chain", "--node", "http://127.0.0.1:1"], 5, "NODE_UNREACHABLE", "`cairn dev` starts a node"),
     ],
 )
-def test_what_cannot_be_shown_says_why_and_what_to_do(
+def test_an_unknown_hash_block_or_name_is_an_error_with_advice(
     user: User, args: list[str], exit_code: int, code: str, advice: str
 ) -> None:
     result = user.invoke(*args, "--json")

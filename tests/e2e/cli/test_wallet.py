@@ -179,7 +179,7 @@ def test_a_type_2_transfer_is_signed_and_sent(alice: User) -> None:
     assert "--gas-price: give it, or --max-fee and --tip, not both" in both.stderr
 
 
-def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
+def test_a_payment_not_confirmed_in_time_exits_with_its_hash(idle_user: User) -> None:
     result = idle_user.run("send", "dev1", "dev2", "1", "--timeout", "0.5", "--json")
     error = json.loads(result.stderr)
     assert (result.returncode, result.stdout) == (6, "")
@@ -188,7 +188,7 @@ def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
     assert f"`cairn tx {error['txHash']} --wait 60` waits longer" in error["detail"]
 
 
-def test_one_behind_missing_nonces_says_which(idle_user: User) -> None:
+def test_a_payment_behind_missing_nonces_names_them(idle_user: User) -> None:
     """Waiting on would not help, so that is not what is advised."""
     idle_user.run("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
     result = idle_user.run("send", "dev7", "dev2", "2", "--nonce", "6", "--timeout", "0.2")

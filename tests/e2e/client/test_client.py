@@ -176,13 +176,13 @@ def test_the_faucet_and_the_probes(node: NodeProcess) -> None:
         assert (client.health().status, client.startup().status, client.ready().status) == ("alive", "started", "ready")
 
 
-def test_what_the_node_signs(node: NodeProcess) -> None:
+def test_the_node_signs_for_its_dev_accounts(node: NodeProcess) -> None:
     with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
         sent = client.submit({"from": Account.dev(8).address, "to": TO, "value": 1, "gas": 21_000})
         assert client.wait(sent.tx_hash).sender == Account.dev(8).address.lower()
 
 
-def test_both_faces_give_the_same(node: NodeProcess) -> None:
+def test_the_sync_and_the_async_client_give_the_same(node: NodeProcess) -> None:
     with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
         wallet = client.wallet(Account.dev(1))
         assert (wallet.account, wallet.address) == (Account.dev(1), Account.dev(1).address)

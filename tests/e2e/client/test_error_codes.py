@@ -148,7 +148,7 @@ def test_a_full_mempool_is_told_with_the_time_to_wait() -> None:
         asyncio.run(main(node.url))
 
 
-def test_an_event_that_cannot_be_had_is_the_class_of_its_code(small: NodeProcess) -> None:
+def test_a_refused_subscription_raises_the_class_of_its_code(small: NodeProcess) -> None:
     async def main() -> None:
         async with patient(small.url) as client:
             with pytest.raises(ApiError) as raised:

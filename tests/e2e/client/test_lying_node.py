@@ -87,7 +87,7 @@ def test_nothing_that_the_command_shows_as_verified_can_be_changed(scene: Scene,
     assert scene.unnoticed(f"/tx/{scene.tx}{part}", notices) == []
 
 
-def test_the_true_answer_to_another_question_is_none(scene: Scene) -> None:
+def test_the_answer_to_another_request_is_refused(scene: Scene) -> None:
     server, height = scene.server, scene.block["blockHeight"]
     here, there = Account.dev(5).address.lower(), Account.dev(6).address.lower()
     swaps: list[tuple[str, str, Callable[[AsyncClient], Awaitable[Any]]]] = [
@@ -104,7 +104,7 @@ def test_the_true_answer_to_another_question_is_none(scene: Scene) -> None:
         assert isinstance(refused(server, use), UnexpectedAnswer), asked
 
 
-def test_the_true_proof_of_another_transaction_is_none(scene: Scene) -> None:
+def test_the_proof_of_another_transaction_is_refused(scene: Scene) -> None:
     async def prove(client: AsyncClient) -> None:
         (await client.proof(scene.tx)).verify(scene.tx, scene.block_hash)
 

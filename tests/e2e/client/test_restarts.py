@@ -72,7 +72,7 @@ async def pay_and_confirm(client: AsyncClient) -> list[str]:
     return hashes
 
 
-def test_no_hole_and_no_repeat_when_the_node_is_killed(tmp_path: Path) -> None:
+def test_blocks_and_payments_come_once_when_the_node_is_killed(tmp_path: Path) -> None:
     async def main() -> None:
         [port] = free_ports(1)
         node = await asyncio.to_thread(start, tmp_path, port)
@@ -122,7 +122,7 @@ def test_waiting_outlives_a_restart(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_another_chain_in_its_place_is_noticed(tmp_path: Path) -> None:
+def test_another_chain_at_the_same_url_raises_chain_changed(tmp_path: Path) -> None:
     async def main() -> None:
         [port] = free_ports(1)
         node = await asyncio.to_thread(start, tmp_path / "first", port)

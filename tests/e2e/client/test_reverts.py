@@ -73,7 +73,7 @@ def test_blocks_that_were_given_and_taken_back_are_an_error(node: NodeProcess) -
     run(node, use)
 
 
-def test_who_was_given_nothing_of_it_goes_on(node: NodeProcess) -> None:
+def test_a_follower_below_the_revert_goes_on(node: NodeProcess) -> None:
     """Be it behind the block that is the newest then, or waiting for a height."""
 
     async def use(chain: Chain) -> None:
@@ -138,7 +138,7 @@ def test_nobody_waits_for_a_transaction_that_is_gone(node: NodeProcess) -> None:
     run(node, use)
 
 
-def test_a_revert_during_which_no_socket_was_open_is_told_all_the_same(node: NodeProcess) -> None:
+def test_a_revert_while_no_socket_is_open_is_raised(node: NodeProcess) -> None:
     """At once: nobody waits for the old height, or for a transaction that is gone."""
 
     async def use(chain: Chain) -> None:

@@ -186,7 +186,7 @@ HOLD_HISTORY = """() => {
 """A history that never comes, and a next view that waits to be released."""
 
 
-def test_who_leaves_a_file_behind_is_told_nothing(visit: Visit) -> None:
+def test_leaving_the_page_cancels_the_history_file(visit: Visit) -> None:
     visitor = visit()
     page = visitor.open(f"/account/{RICH}")
     page.evaluate(HOLD_HISTORY)

@@ -123,7 +123,7 @@ def test_prices_that_are_not_signed_are_not_believed(deceived: Deceived, node: P
         assert PROVEN not in said
 
 
-def test_no_lie_is_believed_because_it_is_told_twice(deceived: Deceived, node: PublicNode, block: Any) -> None:
+def test_a_lie_in_both_transaction_and_proof_is_not_verified(deceived: Deceived, node: PublicNode, block: Any) -> None:
     path = path_of(node, block, 0)
     tx, proof = node.read(path), node.read(f"{path}/proof")
     parts, tellings = [], []

@@ -106,7 +106,7 @@ PRICES: list[dict[str, Any]] = [
 ]
 
 
-def test_what_was_signed_and_by_whom(modules: Modules) -> None:
+def test_the_sender_is_recovered_from_a_signature(modules: Modules) -> None:
     random = Random("signatures")
     accounts = [Account(random.randbytes(32)) for _ in range(8)]
     transfers = [

@@ -356,7 +356,7 @@ def test_search_says_what_it_did_not_find(visit: Visit) -> None:
         expect(page.locator("main")).to_contain_text(advice)
 
 
-def test_what_is_not_there_is_said_clearly(visit: Visit) -> None:
+def test_an_unknown_page_block_or_transaction_has_advice(visit: Visit) -> None:
     visitor = visit()
     visitor.open()
     for route, said in (

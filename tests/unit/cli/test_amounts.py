@@ -29,7 +29,7 @@ from cairn.domain.types import MAX_UINT256
         (str(MAX_UINT256), MAX_UINT256),
     ],
 )
-def test_amounts_are_exact(text: str, wei: int) -> None:
+def test_an_amount_with_or_without_a_unit_parses_to_exact_wei(text: str, wei: int) -> None:
     assert parse_amount(text, "AMOUNT") == wei
 
 
@@ -57,6 +57,9 @@ def test_where_plain_numbers_are_coins_no_error_calls_them_wei(text: str) -> Non
         ("0x10", "is not an amount"),
         ("1,000", "is not an amount"),
         ("1eth", "is not an amount"),
+        ("coins", "is not an amount"),
+        ("1ecoins", "is not an amount"),
+        ("1..2coins", "is not an amount"),
         ("٣", "is not an amount"),
         ("1" * 79, "is not an amount"),
         ("1.5", "needs a unit, such as 1.5coins"),
@@ -67,7 +70,7 @@ def test_where_plain_numbers_are_coins_no_error_calls_them_wei(text: str) -> Non
         ("9" * 78 + "coins", "more than 2^256-1 wei"),
     ],
 )
-def test_what_is_no_amount_is_refused(text: str, message: str) -> None:
+def test_a_text_that_is_not_an_amount_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         parse_amount(text, "AMOUNT")
     assert refused.value.detail.startswith("AMOUNT: ")
@@ -87,10 +90,10 @@ def test_what_is_no_amount_is_refused(text: str, message: str) -> None:
         (10_000 * COIN + 1, "10,000.000000000000000001 coins"),
     ],
 )
-def test_amounts_are_shown_whole(wei: int, text: str) -> None:
+def test_amounts_are_formatted_without_rounding(wei: int, text: str) -> None:
     assert format_amount(wei) == text
 
 
 @given(st.integers(0, MAX_UINT256))
-def test_what_is_shown_can_be_typed(wei: int) -> None:
+def test_a_formatted_amount_parses_to_the_same_wei(wei: int) -> None:
     assert parse_amount(format_amount(wei).replace(",", ""), "AMOUNT") == wei

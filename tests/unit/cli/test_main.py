@@ -54,7 +54,7 @@ def test_version() -> None:
     assert (result.exit_code, result.output) == (0, f"cairn {__version__}\n")
 
 
-def test_without_a_command_it_shows_them() -> None:
+def test_without_a_command_the_help_is_shown() -> None:
     result = cli.invoke(app, [], env=WIDE)
     assert all(name in result.output for name in ("dev", "init", "run", "Exit codes: 0"))
 
@@ -67,14 +67,14 @@ def test_every_setting_is_an_option_and_says_its_variable(command: str) -> None:
         assert f"[{env_name(name)}" in help_text
 
 
-def test_dev_shows_first_what_people_use_first() -> None:
+def test_the_help_of_dev_lists_its_common_options_first() -> None:
     first, _ = cli.invoke(app, ["dev", "--help"], env=WIDE).output.split("More settings")
     shown = set(re.findall(r"│ (--[a-z-]+) ", first)) - {"--help"}
     common = "port block-time accounts balance mnemonic chain-id gas-price data-dir state quiet"
     assert shown == {f"--{name}" for name in common.split()}
 
 
-def test_only_what_the_command_line_names_counts_as_given() -> None:
+def test_flags_that_are_not_on_the_command_line_are_left_out() -> None:
     flags = {"port": 0, "host": None, "empty_blocks": False, "allowed_hosts": [], "cors_origins": ["*"]}
     assert flags_given(flags) == {"port": 0, "empty_blocks": False, "cors_origins": ["*"]}
 
@@ -139,14 +139,14 @@ def test_an_unknown_key_stops_the_start(tmp_path: Path) -> None:
     )
 
 
-def test_a_home_that_is_none_says_what_is_missing(tmp_path: Path) -> None:
+def test_run_in_an_empty_directory_names_the_missing_genesis(tmp_path: Path) -> None:
     result = cli.invoke(app, ["run", "--home", str(tmp_path)])
     assert result.exit_code == 2
     assert result.stderr == f"cairn: {tmp_path / 'genesis.json'} is missing; `cairn init {tmp_path}` makes one\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_terminal_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_until_stdin_ends_refuses_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, typed = os.openpty()
     with open(typed) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
@@ -155,7 +155,7 @@ def test_a_terminal_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(shown)
 
 
-def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = cli.invoke(app, ["dev", "--data-dir", str(tmp_path / "file")])
     assert (result.exit_code, result.stderr) == (
@@ -164,7 +164,7 @@ def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_init_writes_what_was_asked_for(tmp_path: Path) -> None:
+def test_init_writes_genesis_and_settings_from_its_options(tmp_path: Path) -> None:
     home = tmp_path / "home"
     options = ["--chain-id", "7", "--gas-price", "3", "--block-gas-limit", "42000", "--proposer", ADDRESS]
     result = cli.invoke(app, ["init", str(home), *options, "--alloc", f"{ADDRESS}=5"])
@@ -219,7 +219,7 @@ def test_init_refuses_to_overwrite(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_journal_can_be_given_up(tmp_path: Path) -> None:
+def test_discard_pending_moves_the_journal_aside(tmp_path: Path) -> None:
     ChainStore.open(tmp_path / "data", dev_genesis()).close()
     (tmp_path / "data" / "journal").mkdir()
     (tmp_path / "data" / "journal" / "notes.seg").touch()
@@ -240,7 +240,7 @@ def test_a_damaged_journal_can_be_given_up(tmp_path: Path) -> None:
     assert "cannot read" in nothing.stderr
 
 
-def test_a_temporary_directory_goes_and_a_given_one_stays(tmp_path: Path) -> None:
+def test_a_temporary_data_directory_is_removed_and_a_given_one_is_kept(tmp_path: Path) -> None:
     with dev_directory(None) as (path, described):
         assert path.is_dir()
         assert described.startswith(f"{path} (temporary: removed")
@@ -275,7 +275,7 @@ def test_a_chain_whose_directory_was_removed_or_emptied_is_said_to_be_lost(tmp_p
     assert state.read_bytes() == b"as it was"
 
 
-def test_where_nothing_can_be_saved_no_chain_is_started(tmp_path: Path) -> None:
+def test_a_state_file_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     with (
         pytest.raises(InvalidConfig, match="cannot save the chain to .*: No such file"),
         state_to_load(None, tmp_path / "nowhere" / "chain.zip", None),
@@ -286,7 +286,7 @@ def test_where_nothing_can_be_saved_no_chain_is_started(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_another_node_saves_to_is_not_loaded(tmp_path: Path) -> None:
+def test_a_state_file_that_another_node_holds_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "chain.zip"
     with held_by_another(state) as other:
         result = cli.invoke(app, ["dev", "--port", "0", "--state", str(state)])
@@ -299,7 +299,7 @@ def test_what_another_node_saves_to_is_not_loaded(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_data_directory_has_mode_0700(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with dev_directory(tmp_path / "above" / "data") as (path, _):
@@ -317,7 +317,7 @@ def test_a_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
     ("host", "is_it"),
     [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
 )
-def test_loopback(host: str, is_it: bool) -> None:
+def test_which_hosts_are_loopback(host: str, is_it: bool) -> None:
     assert is_loopback(host) is is_it
 
 
@@ -343,7 +343,7 @@ def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]
     assert {name for name in loaded if name.startswith(unwanted)} == set()
 
 
-def test_a_negative_amount_is_named_as_what_it_is() -> None:
+def test_a_negative_amount_is_refused_as_negative() -> None:
     for command in ("send", "sign"):
         result = cli.invoke(app, [command, "dev0", "dev1", "-1coin"], env=WIDE)
         assert result.exit_code == 2
@@ -361,7 +361,7 @@ def test_a_negative_amount_is_named_as_what_it_is() -> None:
         (["send", "dev0", "dev1", "1", "coin", "--json"], "write 1coin, without a space"),
     ],
 )
-def test_a_script_gets_json_also_for_a_wrong_use(arguments: list[str], detail: str) -> None:
+def test_with_json_a_usage_error_is_json(arguments: list[str], detail: str) -> None:
     result = cli.invoke(app, arguments)
     problem = json.loads(result.stderr)
     assert (result.exit_code, problem["exitCode"], problem["code"], result.stdout) == (2, 2, "USAGE", "")

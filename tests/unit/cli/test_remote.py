@@ -59,14 +59,14 @@ def test_each_error_has_its_exit_code_and_says_what_to_do(
     assert says in str(failed.value)
 
 
-def test_a_block_that_is_not_there_needs_no_advice_beside_the_node_s_answer() -> None:
+def test_an_unknown_block_is_reported_without_advice() -> None:
     with pytest.raises(CommandFailed) as failed, explained_errors(URL):
         raise errors.BlockNotFound("there is no block of that height yet; the latest is 1")
     assert str(failed.value) == "there is no block of that height yet; the latest is 1"
 
 
 @pytest.mark.parametrize("reason", get_args(DropReason))
-def test_only_what_kept_its_nonce_may_be_sent_again(reason: DropReason) -> None:
+def test_the_advice_for_a_dropped_transaction_depends_on_the_reason(reason: DropReason) -> None:
     with pytest.raises(CommandFailed) as failed, explained_errors(URL):
         raise errors.TxDropped(reason)
     assert str(failed.value).startswith(
@@ -78,13 +78,13 @@ def test_only_what_kept_its_nonce_may_be_sent_again(reason: DropReason) -> None:
 
 
 @pytest.mark.parametrize("error", [errors.InvalidHash, errors.InvalidField, errors.InvalidQuery])
-def test_what_the_node_finds_wrong_with_an_argument_is_a_wrong_argument(error: type[errors.ApiError]) -> None:
+def test_an_argument_that_the_node_refuses_is_a_usage_error(error: type[errors.ApiError]) -> None:
     with pytest.raises(InvalidConfig, match="wrong"), explained_errors(URL):
         raise received_error(error.code, "wrong")
 
 
 @pytest.mark.parametrize("url", ["localhost:8645", "ftp://127.0.0.1", ""])
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_a_node_url_without_scheme_or_host_is_refused(url: str) -> None:
     with pytest.raises(InvalidConfig, match="expected a URL, such as http://127.0.0.1:8645"):
         connect(url)
 
@@ -100,11 +100,11 @@ def test_what_is_no_url_is_refused(url: str) -> None:
         (0, 10**30, [1], f"nonces 0, 2 to {10**30 - 1} are missing"),
     ],
 )
-def test_missing_nonces_are_told_in_spans(first: int, nonce: int, held: list[int], told: str) -> None:
+def test_missing_nonces_are_described_as_ranges(first: int, nonce: int, held: list[int], told: str) -> None:
     assert describe_missing(gaps_between(first, nonce, held)) == told
 
 
-def test_nothing_is_missing_when_all_before_are_held() -> None:
+def test_no_nonce_is_missing_when_all_earlier_ones_are_in_the_mempool() -> None:
     assert gaps_between(2, 5, [2, 3, 4]) == []
 
 
@@ -115,6 +115,6 @@ def test_nothing_is_missing_when_all_before_are_held() -> None:
         ({"notHeld": "evicted"}, "evicted here: another node may still confirm it"),
     ],
 )
-def test_one_that_the_node_no_longer_holds_says_why_and_what_it_holds(fields: dict[str, str], told: str) -> None:
+def test_a_transaction_not_held_is_described_with_reason_and_replacement(fields: dict[str, str], told: str) -> None:
     own = {"txHash": "0x", "from": "0x", "to": "0x", "value": 1, "nonce": 0, "gas": 21_000, "gasPrice": 1}
     assert describe_not_held(msgspec.convert({"status": "pending"} | own | fields, PendingTransaction)) == told

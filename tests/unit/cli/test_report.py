@@ -40,7 +40,7 @@ def test_an_error_is_a_line_or_json(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_a_node_says_cannot_steer_the_terminal(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_codes_in_an_error_are_replaced(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit), reported_errors(as_json):
         raise CommandFailed("refused: \x1b]0;owned\x07\x9b2J\ncairn: done")
     warn("\x1b[2J")
@@ -49,7 +49,7 @@ def test_what_a_node_says_cannot_steer_the_terminal(as_json: bool, capsys: pytes
     assert all(line.isprintable() for line in lines)
 
 
-def test_ctrl_c_has_the_exit_code_that_shells_give_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_exits_with_130(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as ended, reported_errors():
         raise KeyboardInterrupt
     assert (ended.value.exit_code, capsys.readouterr().err) == (130, "")

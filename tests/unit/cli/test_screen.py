@@ -13,7 +13,7 @@ from rich.text import Text
 from cairn.cli.screen import ago, has_colour, plain, print_json, print_pairs, print_table, when
 
 
-def test_a_table_lines_up_and_loses_nothing(
+def test_a_table_aligns_its_columns_and_does_not_wrap(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
@@ -28,7 +28,7 @@ def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "name  address\n"
 
 
-def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_values_of_pairs_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     print_pairs([("a", "1"), ("longer", Text("2", "red")), ("", "3")])
     assert capsys.readouterr().out == "a       1\nlonger  2\n        3\n"
 
@@ -54,7 +54,7 @@ def test_colour_is_for_terminals_and_can_be_refused(
     assert has_colour() is is_coloured
 
 
-def test_json_is_exact_and_spelled_as_the_node_spells_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_exact_integers_and_no_spaces(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"value": 2**256 - 1, "name": "größer"}
     print_json(value)
     out = capsys.readouterr().out
@@ -62,7 +62,7 @@ def test_json_is_exact_and_spelled_as_the_node_spells_it(capsys: pytest.CaptureF
     assert json.loads(out) == value
 
 
-def test_what_a_node_says_cannot_steer_the_terminal() -> None:
+def test_control_codes_in_a_text_are_replaced() -> None:
     assert plain("a\x1b[2Jb\nc").plain == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}c"
 
 
@@ -78,11 +78,11 @@ def test_what_a_node_says_cannot_steer_the_terminal() -> None:
         (172_800, "2 d ago"),
     ],
 )
-def test_how_long_ago(passed_s: int, text: str) -> None:
+def test_an_age_is_in_seconds_minutes_hours_or_days(passed_s: int, text: str) -> None:
     assert ago(1_000_000, 1_000_000 + passed_s) == text
 
 
-def test_when_is_in_the_reader_s_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_moment_is_shown_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     try:

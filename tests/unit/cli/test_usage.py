@@ -49,7 +49,7 @@ def test_no_command_takes_an_argument_or_option_that_is_not_utf_8(path: list[str
         assert len(result.output.splitlines()) == 1
 
 
-def test_the_error_is_json_for_a_script() -> None:
+def test_with_json_an_argument_that_is_not_utf_8_is_a_json_error() -> None:
     result = cli.invoke(app, ["keys", "sign", "dev0", NO_TEXT, "--json"])
     assert result.exit_code == 2
     assert result.output.startswith('{"exitCode":2,"code":"USAGE","detail":"the argument b')

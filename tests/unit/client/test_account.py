@@ -24,7 +24,7 @@ def test_the_dev_accounts_are_those_of_the_mnemonic(index: int) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 5, 2**256 - 1])
-def test_it_signs_as_every_ethereum_library_does(value: int) -> None:
+def test_a_signature_equals_that_of_eth_account(value: int) -> None:
     expected = sign_transfer(dev_account(0), TO, value, 3)
     transfer = signed(value)
     assert transfer.tx_hash == expected.tx_hash
@@ -39,9 +39,7 @@ def test_it_signs_as_every_ethereum_library_does(value: int) -> None:
         ({"kind": 2, "max_fee": 10**9}, {"type": 2, "maxFeePerGas": 10**9, "maxPriorityFeePerGas": 0}),
     ],
 )
-def test_typed_transactions_are_signed_as_every_ethereum_library_does(
-    prices: dict[str, int], fields: dict[str, int]
-) -> None:
+def test_a_typed_signature_equals_that_of_eth_account(prices: dict[str, int], fields: dict[str, int]) -> None:
     transfer = Account.dev(0).sign(TO, 5, nonce=3, chain_id=1337, **prices)  # type: ignore[arg-type]  # all are numbers
     whole: dict[str, Any] = {"to": TO, "value": 5, "nonce": 3, "gas": 21_000, "chainId": 1337, **fields}
     assert transfer.tx_hash == "0x" + dev_account(0).sign_transaction(whole).hash.hex()
@@ -73,25 +71,25 @@ def test_a_key_may_be_written_with_or_without_0x() -> None:
     assert len({Account.from_key(KEY), Account.from_key(KEY)}) == 1
 
 
-def test_a_new_key_is_a_new_one() -> None:
+def test_two_created_keys_differ() -> None:
     first, second = Account.create(), Account.create()
     assert first.address != second.address
     assert Account.from_key(first.key) == first
 
 
 @pytest.mark.parametrize("key", ["", "0x12", "0x" + "00" * 32, "ff" * 32, KEY + "00", "zz" * 32])
-def test_what_is_no_key_is_refused_without_showing_it(key: str) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(ValueError, match="a private key is") as refused:
         Account.from_key(key)
     assert not key or key[2:] not in str(refused.value)
 
 
-def test_its_text_does_not_show_the_key() -> None:
+def test_the_repr_does_not_show_the_key() -> None:
     account = Account.from_key(KEY)
     assert repr(account) == str(account) == f"Account({account.address})"
 
 
-def test_a_keystore_gives_the_key_to_who_knows_the_password() -> None:
+def test_a_keystore_is_unlocked_with_its_password() -> None:
     keystore = EthAccount.encrypt(bytes.fromhex(KEY[2:]), "open sesame", kdf="scrypt", iterations=2)
     assert Account.from_keystore(keystore, "open sesame") == Account.from_key(KEY)
     assert Account.from_keystore(json.dumps(keystore), "open sesame") == Account.from_key(KEY)
@@ -118,7 +116,7 @@ def test_a_dev_chain_has_ten_accounts(index: int) -> None:
         ("nonce", {"nonce": True}),
     ],
 )
-def test_what_a_node_would_refuse_is_refused_before(field: str, given: dict[str, object]) -> None:
+def test_an_invalid_field_is_refused_before_signing(field: str, given: dict[str, object]) -> None:
     with pytest.raises(InvalidField) as refused:
         signed(**given)  # type: ignore[arg-type]
     assert (refused.value.field, refused.value.status, refused.value.code) == (field, 400, "INVALID_FIELD")

@@ -26,7 +26,7 @@ def test_an_unknown_code_is_the_base_class_of_its_status(status: int, base: type
     assert base.code != "FROM_THE_FUTURE"
 
 
-def test_a_problem_keeps_all_that_it_says() -> None:
+def test_an_error_has_all_fields_of_its_problem() -> None:
     dropped = error_of(problem("TX_DROPPED", 404, "gone", reason="replaced"))
     assert isinstance(dropped, errors.TxDropped)
     assert dropped.reason == "replaced"
@@ -57,6 +57,6 @@ def test_an_error_that_passes_between_processes_stays_the_same(error: ClientErro
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
-def test_only_what_may_pass_by_itself_is_transient(code: str) -> None:
+def test_which_errors_are_transient(code: str) -> None:
     error = error_of(problem(code, BY_CODE[code].status, ""))
     assert error.is_transient == (BY_CODE[code].status in (429, 503))

@@ -143,12 +143,12 @@ async def test_it_resumes_behind_the_last_block_however_a_socket_ends() -> None:
         assert await take_heights(channel(url), 5, 7) == list(range(5, 12))
 
 
-async def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
+async def test_without_a_height_it_resumes_from_the_height_of_the_first_answer() -> None:
     async with playing(part(None, range(9, 9), cutting), part(9, range(9, 11), staying)) as url:
         assert await take_heights(channel(url), None, 2) == [9, 10]
 
 
-async def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None:
+async def test_after_a_revert_the_replacing_blocks_follow() -> None:
     parts = (
         part(5, range(5, 9), reverting(6)),
         part(7, range(7, 8), reverting(10)),
@@ -161,12 +161,12 @@ async def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None
         assert await take_heights(channel(url), 5, 7) == [5, 6, 7, 8, 7, 5, 6]
 
 
-async def test_without_a_height_a_revert_moves_the_place_back() -> None:
+async def test_without_a_height_a_revert_moves_the_next_height_back() -> None:
     async with playing(part(None, range(9, 9), reverting(3)), part(4, range(4, 5), staying)) as url:
         assert await take_heights(channel(url), None, 1) == [4]
 
 
-async def test_a_revert_is_told_to_whoever_rejoins() -> None:
+async def test_the_height_of_a_revert_is_passed_to_rejoin() -> None:
     ended_by: list[int | None] = []
 
     async def rejoin(reverted_to: int | None) -> int | None:
@@ -190,7 +190,7 @@ async def test_a_revert_is_told_to_whoever_rejoins() -> None:
         (json.dumps({"event": "txDropped", "txHash": "0x", "reason": "expired"}), UnexpectedAnswer),
     ],
 )
-async def test_what_stands_against_it_is_raised(message: str, kind: type[Exception]) -> None:
+async def test_a_refusal_or_an_unexpected_message_is_raised(message: str, kind: type[Exception]) -> None:
     async def play(socket: ServerConnection) -> None:
         await socket.send(message)
         await staying(socket)
@@ -222,7 +222,7 @@ async def test_a_node_that_starts_is_waited_for() -> None:
         assert await take_heights(channel(url), 0, 1) == [0]
 
 
-async def test_but_not_for_ever_and_not_for_a_refusal() -> None:
+async def test_a_node_that_keeps_starting_or_refuses_raises_its_error() -> None:
     async with playing(refuse=refusing(100, "STARTING", 503, retry_after=60)) as url:
         with pytest.raises(Starting):
             await take_heights(channel(url, timeout_s=20), 0, 1)
@@ -240,7 +240,7 @@ async def unable(socket: ServerConnection) -> None:
     await staying(socket)
 
 
-async def test_a_subscription_that_the_node_cannot_take_now_is_made_again() -> None:
+async def test_a_subscription_refused_for_now_is_made_again() -> None:
     async def follow(socket: ServerConnection) -> None:
         await read(socket)
         await socket.send(json.dumps({"event": "txDropped", "txHash": HASHES[0], "reason": "expired"}))
@@ -254,7 +254,7 @@ async def test_a_subscription_that_the_node_cannot_take_now_is_made_again() -> N
         assert ended.tx_hash == HASHES[0]
 
 
-async def test_but_no_longer_than_a_node_is_waited_for() -> None:
+async def test_a_subscription_that_stays_refused_raises_at_the_time_limit() -> None:
     loop = asyncio.get_running_loop()
     async with playing(*[unable] * 100) as url:
         with pytest.raises(StoreUnavailable):
@@ -267,7 +267,7 @@ async def test_but_no_longer_than_a_node_is_waited_for() -> None:
             await take_heights(channel(url, outage_timeout_s=20), 0, 2)
 
 
-async def test_an_outage_may_be_bounded() -> None:
+async def test_an_outage_ends_at_its_time_limit() -> None:
     events: AsyncGenerator[object, None]
     async with playing(part(0, range(0, 1), staying)) as url:
         events = channel(url, outage_timeout_s=0.3).blocks(0, as_told)
@@ -337,7 +337,7 @@ async def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, stat
             await anext(channel(url).outcomes(HASHES[:1], as_told))
 
 
-async def test_a_revert_that_no_socket_told_of_moves_the_place_back() -> None:
+async def test_a_revert_that_no_socket_reported_moves_the_next_height_back() -> None:
     async def rejoin(reverted_to: int | None) -> int | None:
         return 6
 
@@ -350,7 +350,7 @@ async def test_a_revert_that_no_socket_told_of_moves_the_place_back() -> None:
     assert heights == [5, 6, 7, 8, 7]
 
 
-async def test_whoever_rejoins_can_end_the_following_of_transactions() -> None:
+async def test_an_error_of_rejoin_ends_the_following_of_transactions() -> None:
     async def play(socket: ServerConnection) -> None:
         await read(socket)
         await reverting(7)(socket)
@@ -365,6 +365,6 @@ async def test_whoever_rejoins_can_end_the_following_of_transactions() -> None:
     assert reverted.value.height == 7
 
 
-async def test_nothing_to_follow_needs_no_node() -> None:
+async def test_following_no_transaction_needs_no_node() -> None:
     async with AsyncClient("http://127.0.0.1:9") as client:
         assert [outcome async for outcome in client.confirmations([])] == []

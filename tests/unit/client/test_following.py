@@ -119,13 +119,13 @@ async def followed(node: Node, after: Sequence[Block], from_height: int = 0, rev
 
 
 @pytest.mark.parametrize("from_height", [0, 1, 2])
-async def test_another_chain_of_the_same_second_is_known_by_its_blocks(from_height: int) -> None:
+async def test_another_chain_of_the_same_second_is_recognised_by_its_hashes(from_height: int) -> None:
     """It stays lower for ever, and no block of it is later: only what the blocks are tells them apart."""
     with pytest.raises(ChainChanged, match="at block 1 again, and was at 3"):
         await followed(Node(chain_of("aa", 4)), chain_of("bb", 2), from_height)
 
 
-async def test_another_chain_is_known_by_its_time_where_its_blocks_were_never_seen() -> None:
+async def test_another_chain_is_recognised_by_a_later_timestamp() -> None:
     node = Node(chain_of("aa", 6))
     node.later = [(60.0, chain_of("bb", 3, SECOND + 1))]
     with pytest.raises(ChainChanged, match="at block 2 again, and was at 5"):
@@ -142,7 +142,7 @@ async def test_a_node_that_is_behind_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4, 6, 9])
-async def test_a_chain_that_went_back_unseen_is_told_at_once(count: int) -> None:
+async def test_a_revert_while_disconnected_raises_chain_reverted(count: int) -> None:
     """Be it lower than before, as high, or higher: no block must come first."""
     chain = chain_of("aa", 6)
     with pytest.raises(ChainReverted) as reverted:
@@ -151,14 +151,14 @@ async def test_a_chain_that_went_back_unseen_is_told_at_once(count: int) -> None
     assert virtual_loop().time() == 0
 
 
-async def test_of_several_reverts_unseen_the_lowest_is_not_known() -> None:
+async def test_after_several_reverts_while_disconnected_the_height_is_0() -> None:
     chain = chain_of("aa", 6)
     with pytest.raises(ChainReverted) as reverted:
         await followed(Node(chain), branched(chain, 1, 4), revert=Revert(2, 3))
     assert reverted.value.height == 0
 
 
-async def test_who_was_given_nothing_of_a_revert_unseen_goes_on() -> None:
+async def test_a_revert_above_the_given_blocks_is_not_raised() -> None:
     chain = chain_of("aa", 6)
     assert await followed(Node(chain), branched(chain, 5, 8), revert=Revert(1, 5)) == list(range(8))
     node = Node(chain)
@@ -167,7 +167,7 @@ async def test_who_was_given_nothing_of_a_revert_unseen_goes_on() -> None:
 
 
 @pytest.mark.parametrize("revert", [None, Revert(1, 2), Revert(3, 2)])
-async def test_another_chain_is_no_reverted_one(revert: Revert | None) -> None:
+async def test_another_chain_raises_chain_changed_and_not_reverted(revert: Revert | None) -> None:
     """Whatever became of it before anybody looked."""
     node = Node(chain_of("aa", 6))
     node.last_revert = Revert(2, 2)
@@ -176,7 +176,7 @@ async def test_another_chain_is_no_reverted_one(revert: Revert | None) -> None:
     assert not isinstance(changed.value, ChainReverted)
 
 
-async def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_newest_block_hashes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "REMEMBERED_BLOCKS", 3)
     follower = BlockFollower(node := Node(chain_of("aa", 9)), node.chain(), Channel(node, node.blocks), lambda: None)
     async for block in follower.blocks(0):

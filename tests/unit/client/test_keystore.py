@@ -24,7 +24,7 @@ def changed(kdf: str, **parameters: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kdf", ["scrypt", "pbkdf2"])
-def test_the_password_opens_it(kdf: str) -> None:
+def test_the_right_password_unlocks_and_another_does_not(kdf: str) -> None:
     assert unlock(locked(kdf), PASSWORD) == KEY
     assert unlock(json.dumps(locked(kdf)), PASSWORD) == KEY
     with pytest.raises(WrongPassword):
@@ -45,7 +45,7 @@ def test_more_work_than_wallets_ask_for_is_refused_before_it_is_done(document: d
         unlock(document, PASSWORD)
 
 
-def test_the_spelling_of_a_name_hides_no_work() -> None:
+def test_an_upper_case_parameter_does_not_hide_the_work() -> None:
     document = changed("scrypt", N=2**40)
     with pytest.raises(InvalidKeystore, match="is not a keystore"):
         unlock(document, PASSWORD)
@@ -78,12 +78,12 @@ def test_the_spelling_of_a_name_hides_no_work() -> None:
         changed("pbkdf2", prf="md5"),
     ],
 )
-def test_whatever_is_wrong_with_it_is_a_value_error(keystore: str | dict[str, Any]) -> None:
+def test_a_malformed_keystore_raises_invalid_keystore(keystore: str | dict[str, Any]) -> None:
     with pytest.raises(InvalidKeystore):
         Account.from_keystore(keystore, PASSWORD)
 
 
-def test_an_address_that_is_named_must_be_the_keys() -> None:
+def test_a_keystore_that_names_another_address_is_refused() -> None:
     own = Account(KEY).address
     for address in (own, own.lower(), own[2:], "", None):
         assert unlock(locked() | {"address": address}, PASSWORD) == KEY

@@ -45,7 +45,7 @@ def test_results_and_errors_come_back() -> None:
     loop.stop(nothing)
 
 
-def test_an_iterator_that_is_left_early_is_closed_there() -> None:
+def test_leaving_an_iterator_early_closes_the_async_one() -> None:
     closed_in: list[str] = []
 
     async def numbers() -> AsyncGenerator[int, None]:

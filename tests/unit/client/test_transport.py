@@ -102,7 +102,7 @@ def timed(use: Use) -> Callable[[AsyncClient], Awaitable[tuple[object, float]]]:
         problem(503, "FROM_THE_FUTURE"),
     ],
 )
-def test_a_signed_submission_is_sent_again_until_it_is_taken(failure: bytes | str) -> None:
+def test_a_signed_submission_is_sent_again_until_it_is_accepted(failure: bytes | str) -> None:
     result, server = run(lambda client: client.submit(transfer()), failure, failure, SUBMITTED)
     assert result == Submitted("pending", TX_HASH)
     assert len(server.requests) == 3
@@ -119,7 +119,7 @@ def test_a_signed_submission_is_sent_again_until_it_is_taken(failure: bytes | st
         (problem(429, "RATE_LIMITED"), False),
     ],
 )
-def test_a_refusal_tells_whether_an_earlier_attempt_may_have_been_taken(
+def test_an_error_says_whether_an_earlier_attempt_may_have_been_accepted(
     failure: bytes | str, was_repeated: bool
 ) -> None:
     used = problem(409, "NONCE_TOO_LOW")
@@ -133,7 +133,9 @@ def test_a_refusal_tells_whether_an_earlier_attempt_may_have_been_taken(
 
 
 @pytest.mark.parametrize(("code", "was_repeated"), [("MEMPOOL_FULL", False), ("STORE_UNAVAILABLE", True)])
-def test_so_does_a_refusal_in_a_batch(code: str, was_repeated: bool) -> None:
+def test_an_error_in_a_batch_says_whether_an_earlier_attempt_may_have_been_accepted(
+    code: str, was_repeated: bool
+) -> None:
     busy = {"type": "", "title": "", "status": 503, "detail": "not now", "code": code}
     used = busy | {"status": 409, "code": "NONCE_TOO_LOW"}
     script = answer(200, [busy, used]), answer(200, [used])
@@ -142,7 +144,7 @@ def test_so_does_a_refusal_in_a_batch(code: str, was_repeated: bool) -> None:
     assert [(type(item), item.was_repeated) for item in result] == [(NonceTooLow, was_repeated), (NonceTooLow, False)]
 
 
-async def test_what_arrived_once_is_not_said_to_be_unsent() -> None:
+async def test_was_sent_stays_true_when_a_later_attempt_cannot_connect() -> None:
     """Nobody listens any more when the second attempt is made."""
     async with scripted(RESET) as server, server.client(timeout_s=2.0) as client:
         submitting = asyncio.create_task(client.submit(transfer()))
@@ -153,7 +155,7 @@ async def test_what_arrived_once_is_not_said_to_be_unsent() -> None:
         assert failed.value.was_sent
 
 
-def test_the_node_says_when_to_ask_again() -> None:
+def test_retry_after_is_respected() -> None:
     submit = timed(lambda client: client.submit(transfer()))
     result, server = run(submit, problem(503, "STARTING", Retry_After="7"), SUBMITTED)
     assert result == (Submitted("pending", TX_HASH), 7.0)
@@ -192,7 +194,7 @@ def test_all_attempts_together_end_in_time(failure: bytes | str, kind: type[Clie
         assert result.tx_hash == transfer().tx_hash
 
 
-def test_silence_is_not_waited_for_longer_than_allowed() -> None:
+def test_a_silent_node_is_given_up_at_the_time_limit() -> None:
     outcome, server = run(timed(lambda client: client.chain()), SILENCE, timeout_s=1.0)
     assert isinstance(outcome, tuple)
     result, took_s = outcome
@@ -202,7 +204,7 @@ def test_silence_is_not_waited_for_longer_than_allowed() -> None:
 
 
 @pytest.mark.parametrize("failure", [RESET, problem(503, "STARTING")])
-def test_what_would_be_another_transfer_each_time_is_sent_once(failure: bytes | str) -> None:
+def test_a_submission_without_signature_and_nonce_is_not_repeated(failure: bytes | str) -> None:
     result, server = run(lambda client: client.submit(UNSIGNED), failure, SUBMITTED)
     assert isinstance(result, NodeUnreachable | Starting)
     assert len(server.requests) == 1
@@ -222,7 +224,7 @@ async def test_a_node_that_nobody_runs_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize("body", ["nothing like it", [], {"status": 1}])
-def test_what_is_no_node_is_told_apart(body: object) -> None:
+def test_an_answer_of_another_shape_raises_unexpected_answer(body: object) -> None:
     result, _ = run(lambda client: client.submit(transfer()), answer(200, body))
     assert isinstance(result, UnexpectedAnswer)
 
@@ -246,7 +248,7 @@ def written(status: int, body: bytes, *headers: str) -> bytes:
     ],
     ids=["not UTF-8", "deep", "no result", "too few", "result not UTF-8", "broken link", "link to nothing"],
 )
-def test_no_answer_is_so_strange_that_another_error_comes_of_it(use: Use, said: bytes) -> None:
+def test_a_malformed_answer_raises_unexpected_answer(use: Use, said: bytes) -> None:
     result, _ = run(use, said)
     assert isinstance(result, UnexpectedAnswer)
 
@@ -276,20 +278,22 @@ def test_a_submission_that_may_have_been_accepted_is_named_in_its_error(said: by
 
 
 @pytest.mark.parametrize(("first", "is_open"), [(RESET, True), (problem(429, "RATE_LIMITED"), False)])
-def test_so_is_one_that_was_sent_before(first: bytes | str, is_open: bool) -> None:
+def test_a_submission_whose_earlier_attempt_may_be_accepted_is_named_in_its_error(
+    first: bytes | str, is_open: bool
+) -> None:
     error, _ = run(lambda client: client.submit(transfer()), first, problem(429, "RATE_LIMITED"), timeout_s=10.0)
     assert isinstance(error, ApiError)
     assert error.tx_hash == (TX_HASH if is_open else None)
 
 
-def test_an_answer_of_any_size_is_not_taken_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 1_000)
     result, _ = run(lambda client: client.chain(), answer(200, "x" * 1_000))
     assert isinstance(result, UnexpectedAnswer)
     assert "more than 1000 bytes" in str(result)
 
 
-def test_nor_is_one_that_would_become_large() -> None:
+def test_a_compressed_answer_is_refused() -> None:
     content = gzip.compress(b" " * 1_000_000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(content)}\r\n\r\n"
     result, _ = run(lambda client: client.chain(), head.encode() + content)
@@ -304,7 +308,7 @@ def test_a_probe_ends_in_time() -> None:
     assert outcome[1] <= 2.0
 
 
-def test_a_refusal_in_other_words_keeps_its_status() -> None:
+def test_an_error_without_problem_document_keeps_its_status() -> None:
     result, _ = run(lambda client: client.chain(), answer(401, "who are you?"))
     assert isinstance(result, ApiError)
     assert (result.code, result.status) == ("UNKNOWN", 401)
@@ -316,7 +320,7 @@ def test_a_probe_is_one_attempt_and_its_503_an_answer() -> None:
     assert len(server.requests) == 1
 
 
-def test_of_a_batch_only_what_could_not_be_taken_is_sent_again() -> None:
+def test_only_the_transient_failures_of_a_batch_are_sent_again() -> None:
     full = {"type": "", "title": "", "status": 503, "detail": "full", "code": "MEMPOOL_FULL"}
     used = full | {"status": 409, "detail": "used", "code": "NONCE_TOO_LOW"}
     script = answer(200, [taken(0), full, used]), answer(200, [full]), answer(200, [taken(1)])
@@ -333,7 +337,7 @@ def test_a_batch_that_stays_refused_says_so() -> None:
     assert [type(item) for item in result] == [MempoolFull]
 
 
-def test_a_large_batch_goes_in_requests_that_the_node_takes() -> None:
+def test_a_large_batch_is_split_into_requests_of_the_maximum_size() -> None:
     transfers, answers = [transfer(nonce) for nonce in range(150)], [taken(nonce) for nonce in range(150)]
     script = answer(200, answers[:100]), answer(200, answers[100:])
     result, server = run(lambda client: client.submit_all(transfers), *script)
@@ -379,17 +383,17 @@ def test_pages_are_read_as_they_are_needed() -> None:
     assert (result, server.requests) == (0, [])
 
 
-def test_a_name_stays_in_its_place_of_the_path() -> None:
+def test_path_parts_are_escaped() -> None:
     _, server = run(lambda client: client.block("../chain?x#y"), problem(404, "BLOCK_NOT_FOUND"))
     assert server.requests[0][0].split()[1] == "/block/..%2Fchain%3Fx%23y"
 
 
-def test_a_url_must_be_one_of_http() -> None:
+def test_a_url_without_http_scheme_is_refused() -> None:
     with pytest.raises(ValueError, match="http://"):
         AsyncClient("127.0.0.1:8645")
 
 
-async def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
+async def test_with_amounts_string_amounts_are_sent_as_strings() -> None:
     """What comes back is an integer all the same."""
     large = 10**22 + 1
     address = "0x" + "aa" * 20
@@ -422,7 +426,7 @@ async def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
     assert (sent[3]["maxFeePerGas"], sent[3]["maxPriorityFeePerGas"], sent[3]["type"]) == (str(large), "3", 2)
 
 
-def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lenient_decoder_is_made_once_for_each_answer_type(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
 
     def counted(kind: type[Any], *, strict: bool) -> msgspec.json.Decoder[Any]:
@@ -442,7 +446,7 @@ def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.Mo
     assert made == [AccountState]
 
 
-async def test_another_chain_than_the_one_that_is_meant_is_none() -> None:
+async def test_a_node_of_another_chain_id_is_refused() -> None:
     async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0) as client:
         assert (await client.chain()).chain_id == 1
     async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0, chain_id=1337) as client:
@@ -474,7 +478,7 @@ async def test_a_deadline_gives_no_more_than_is_left() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_without_a_deadline_there_is_always_time() -> None:
+async def test_without_a_limit_a_deadline_never_ends() -> None:
     assert Deadline(None).left_s(at_most=1e9) == 1e9
     assert await Deadline(None).pause(3_600.0)
 
@@ -504,7 +508,9 @@ class Recording(Transport):
         (0.5, 0.5, 0.5 + SILENCE_S),
     ],
 )
-def test_it_is_owed_only_when_it_is_no_longer_held(deadline_s: float, held_s: float, waited_s: float) -> None:
+def test_a_held_answer_may_take_the_hold_and_the_silence_timeout(
+    deadline_s: float, held_s: float, waited_s: float
+) -> None:
     async def main() -> float:
         transport = Recording("http://127.0.0.1:1", timeout_s=None, silence_timeout_s=SILENCE_S, tls=None)
         deadline = Deadline(deadline_s)

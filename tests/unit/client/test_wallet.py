@@ -63,7 +63,7 @@ def test_concurrent_sends_are_confirmed_in_the_order_of_their_calls() -> None:
     assert node.requests == [MAX_TOGETHER] * 3 + [200 - 3 * MAX_TOGETHER]
 
 
-def test_sends_one_after_the_other() -> None:
+def test_sends_one_after_the_other_get_consecutive_nonces() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         for value in range(5):
             await wallet.send(TO, value)
@@ -73,7 +73,7 @@ def test_sends_one_after_the_other() -> None:
     assert run(use).values_of(SENDER) == list(range(5))
 
 
-def test_one_that_is_refused_leaves_no_hole() -> None:
+def test_refused_payments_leave_no_gap_in_the_nonces() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         sends = [wallet.send(TO, 10**30 if value % 7 == 0 else value) for value in range(100)]
         results = await asyncio.gather(*sends, return_exceptions=True)
@@ -92,7 +92,7 @@ def test_payments_whose_highest_prices_the_balance_does_not_cover_together_are_n
     assert run(use).requests == [3, 1]
 
 
-def test_a_chain_that_was_set_back_is_noticed() -> None:
+def test_after_a_revert_the_next_nonce_is_asked_for_again() -> None:
     """The nonces and the money are those of before."""
 
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
@@ -109,7 +109,7 @@ def test_a_chain_that_was_set_back_is_noticed() -> None:
     assert run(use).values_of(SENDER) == [1] * 5 + [2, 2, 3]
 
 
-def test_what_the_rules_refuse_takes_no_nonce() -> None:
+def test_a_payment_that_the_rules_refuse_uses_no_nonce() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         results = await asyncio.gather(
             wallet.send(TO, 1),
@@ -127,7 +127,7 @@ def test_what_the_rules_refuse_takes_no_nonce() -> None:
     assert run(use).values_of(SENDER) == [1, 6]
 
 
-def test_what_has_the_wrong_type_is_refused_and_takes_no_other_along() -> None:
+def test_a_value_of_the_wrong_type_fails_only_its_own_payment() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         wrong: list[dict[str, object]] = [{"to": None}, {"to": 5}, {"value": "1"}, {"gas": "21000"}, {"gas_price": 1.5}]
         sends = [wallet.send(**({"to": TO, "value": 9} | fields)) for fields in wrong]  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_what_has_the_wrong_type_is_refused_and_takes_no_other_along() -> None:
     assert run(use).values_of(SENDER) == [1, 2]
 
 
-def test_a_mistake_with_one_payment_is_told_to_the_one_who_made_it() -> None:
+def test_an_exception_while_signing_fails_only_its_own_payment() -> None:
     class Careless(str):
         """An address that cannot be read."""
 
@@ -152,7 +152,7 @@ def test_a_mistake_with_one_payment_is_told_to_the_one_who_made_it() -> None:
     assert run(use).values_of(SENDER) == [1, 2]
 
 
-def test_the_balance_is_known_to_the_last_wei() -> None:
+def test_the_whole_balance_can_be_spent_and_no_more() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         results = await wallet.send_all([(TO, 1)] * 12)
         assert [type(result) for result in results] == [str] * 10 + [InsufficientFunds] * 2
@@ -171,7 +171,7 @@ def test_money_that_came_in_can_be_spent() -> None:
     assert run(use, PoolNode(balance=10 * (FEE + 1))).values_of(SENDER) == [1] * 10 + [2] * 4
 
 
-def test_it_goes_on_behind_what_is_pending_already() -> None:
+def test_the_first_nonce_follows_what_is_pending_already() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         sign(0)(node)
         await asyncio.gather(*(wallet.send(TO, value) for value in range(10)))
@@ -180,7 +180,7 @@ def test_it_goes_on_behind_what_is_pending_already() -> None:
 
 
 @pytest.mark.parametrize("is_mined", [True, False])
-def test_a_nonce_that_another_program_took_is_given_up(is_mined: bool) -> None:
+def test_a_payment_whose_nonce_another_program_used_is_signed_again(is_mined: bool) -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         await wallet.send(TO, 1)
         sign(1)(node)
@@ -210,7 +210,7 @@ def test_another_program_that_makes_the_very_same_payment_does_not_make_ours(is_
     assert run(use).values_of(SENDER) == [1, 1, 2, 2]
 
 
-def test_a_hole_that_another_program_left_is_filled() -> None:
+def test_a_nonce_gap_that_another_program_left_is_filled() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         sign(1)(node)
         await asyncio.gather(*(wallet.send(TO, value) for value in range(3)))
@@ -218,7 +218,7 @@ def test_a_hole_that_another_program_left_is_filled() -> None:
     assert sorted(run(use).values_of(SENDER)) == [0, 1, 2, 10**6]
 
 
-def test_after_a_lost_answer_it_asks_where_the_account_stands() -> None:
+def test_after_a_lost_answer_the_next_nonce_is_asked_for() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         node.lost_answers = 1
         with pytest.raises(NodeUnreachable) as lost:
@@ -246,7 +246,7 @@ def test_each_payment_of_a_lost_request_names_its_own_transaction() -> None:
 @pytest.mark.parametrize(
     "failure", [UnexpectedAnswer("a web page"), StoreUnavailable("it may be on disk"), Internal("the node failed")]
 )
-def test_whatever_leaves_it_open_whether_a_payment_was_made_names_its_transaction(failure: ClientError) -> None:
+def test_an_error_after_which_the_payment_may_be_made_names_its_transaction(failure: ClientError) -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         node.failure = failure
         results = await wallet.send_all([(TO, 1), (TO, 2)])
@@ -259,7 +259,7 @@ def test_whatever_leaves_it_open_whether_a_payment_was_made_names_its_transactio
     assert run(use).values_of(SENDER) == [1, 2]
 
 
-def test_a_payment_that_was_certainly_not_made_names_none() -> None:
+def test_an_error_after_which_nothing_was_paid_names_no_transaction() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         with pytest.raises(InsufficientFunds) as refused:
             await wallet.send(TO, 10**25)
@@ -279,7 +279,7 @@ def test_a_payment_that_used_its_own_nonce_is_not_made_twice() -> None:
     assert run(use).values_of(SENDER) == [1, 2]
 
 
-def test_where_the_node_cannot_tell_whether_a_payment_was_made_it_is_not_made_again() -> None:
+def test_a_payment_of_unknown_outcome_is_not_made_again() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         node.is_pruned = True
         node.before_repeat = node.mine
@@ -304,7 +304,7 @@ def test_a_payment_that_is_known_to_be_dropped_is_signed_anew() -> None:
     assert run(use).values_of(SENDER) == [10**6, 1]
 
 
-def test_a_payment_that_stays_refused_in_front_of_others_leaves_a_hole_for_the_next() -> None:
+def test_a_payment_refused_for_good_leaves_a_gap_that_the_next_fills() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         node.full_for = {1}
         results = await wallet.send_all([(TO, value) for value in range(3)])
@@ -317,7 +317,7 @@ def test_a_payment_that_stays_refused_in_front_of_others_leaves_a_hole_for_the_n
     assert run(use).values_of(SENDER) == [0, 3, 2]
 
 
-def test_a_full_lane_refuses_from_its_end() -> None:
+def test_at_the_sender_limit_the_last_payments_are_refused() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         results = await wallet.send_all([(TO, value) for value in range(15)])
         assert [type(result) for result in results] == [str] * 10 + [SenderLimit] * 5
@@ -327,7 +327,7 @@ def test_a_full_lane_refuses_from_its_end() -> None:
     assert run(use, PoolNode(limits=PoolLimits(per_sender=10))).values_of(SENDER) == [*range(10), 99]
 
 
-def test_a_send_that_is_cancelled_in_line_does_not_happen() -> None:
+def test_a_send_cancelled_in_the_queue_is_not_made() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         sends = [asyncio.create_task(wallet.send(TO, value)) for value in range(5)]
         await asyncio.sleep(0)
@@ -338,7 +338,7 @@ def test_a_send_that_is_cancelled_in_line_does_not_happen() -> None:
     assert run(use).values_of(SENDER) == [0, 1, 3, 4]
 
 
-def test_closing_leaves_nobody_waiting() -> None:
+def test_close_cancels_the_unanswered_payments() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         sends = [asyncio.create_task(wallet.send(TO, value)) for value in range(5)]
         await asyncio.sleep(0)
@@ -349,7 +349,7 @@ def test_closing_leaves_nobody_waiting() -> None:
     run(use)
 
 
-def test_signing_reserves_nothing() -> None:
+def test_signing_does_not_reserve_a_nonce() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         assert wallet.account == Account.dev(0)
         first, second = await wallet.sign(TO, 1), await wallet.sign(TO, 1)
@@ -406,7 +406,7 @@ def test_whatever_happens_each_payment_is_made_once_or_refused(seed: int) -> Non
     assert set(paid) <= set(own) <= set(paid) | set(unknown)
 
 
-def test_a_tip_or_a_most_makes_a_type_2_payment() -> None:
+def test_a_tip_or_a_maximum_fee_makes_a_type_2_payment() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         signed = await wallet.sign(TO, 1, nonce=9, max_fee=3 * GAS_PRICE, tip=5)
         assert (signed.type, signed.gas_price, signed.cost) == (2, GAS_PRICE + 5, 1 + 21_000 * 3 * GAS_PRICE)

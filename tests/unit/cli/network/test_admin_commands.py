@@ -27,7 +27,7 @@ def test_list_shows_who_must_sign(node: Scripted) -> None:
     )
 
 
-def test_a_lost_key_is_replaced_by_those_that_are_left(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+def test_two_administrators_replace_a_third_one(node: Scripted, keys: list[str], tmp_path: Path) -> None:
     file = str(tmp_path / "update.json")
     made = run("change", "--remove", LOST, "--add", NEW, "--node", node.url, "--out", file, *keys[:2])
     assert made.exit_code == 0, made.stderr
@@ -43,7 +43,7 @@ def test_a_lost_key_is_replaced_by_those_that_are_left(node: Scripted, keys: lis
     assert "Done: 2 of 3 administrators must sign" in done.stdout
 
 
-def test_the_threshold_changes_alone(node: Scripted, keys: list[str]) -> None:
+def test_the_threshold_can_be_changed_alone(node: Scripted, keys: list[str]) -> None:
     changed = run("change", "--threshold", "1", "--node", node.url, *keys)
     assert changed.exit_code == 0
     assert "Each of them alone can then change the validators and the administrators." in changed.stderr
@@ -66,7 +66,7 @@ def test_the_threshold_changes_alone(node: Scripted, keys: list[str]) -> None:
         (["--add", "0x12"], "--add"),
     ],
 )
-def test_what_the_operator_can_put_right_is_one_line(node: Scripted, args: list[str], message: str) -> None:
+def test_a_wrong_change_of_administrators_is_a_usage_error(node: Scripted, args: list[str], message: str) -> None:
     refused = run("change", *args, "--node", node.url)
     assert refused.exit_code == 2
     assert refused.stderr.startswith(f"cairn: {message}")

@@ -138,7 +138,7 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(app, ["validators", *args])
 
 
-def test_list_shows_all_that_there_is(node: Scripted) -> None:
+def test_list_shows_validators_and_administrators(node: Scripted) -> None:
     result = run("list", "--node", node.url)
     assert result.exit_code == 0
     assert "Chain 1337, block 7, 0 updates so far" in result.output
@@ -148,7 +148,7 @@ def test_list_shows_all_that_there_is(node: Scripted) -> None:
     assert "2 of these must sign a change: " + checksum_address(DEV_KEYS[0][0]) in result.output
 
 
-def test_list_shows_who_broke_the_rules(node: Scripted) -> None:
+def test_list_shows_evidence(node: Scripted) -> None:
     piece = EvidenceRecord(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 42, 1_700_000_000)
     node.governance = node.governance.with_evidence([piece, msgspec.structs.replace(piece, height=43)])
     output = run("list", "--node", node.url).output
@@ -160,7 +160,7 @@ def test_list_shows_who_broke_the_rules(node: Scripted) -> None:
 
 
 @pytest.mark.parametrize("lie", [{"name": "\x1b[2J"}, {"power": 0}])
-def test_a_list_that_no_chain_has_is_not_shown(node: Scripted, lie: dict[str, Any]) -> None:
+def test_a_validator_with_control_codes_or_no_power_is_not_shown(node: Scripted, lie: dict[str, Any]) -> None:
     node.governance = Governance(0, (msgspec.structs.replace(FIRST, **lie),), admins=ADMINS)
     result = run("list", "--node", node.url)
     assert result.exit_code == 1
@@ -210,7 +210,7 @@ def test_the_key_file_beside_a_remote_signer_is_not_added(node: Scripted, keys: 
 
 
 @pytest.mark.parametrize(("inbound", "is_told"), [(40, True), (0, False)])
-def test_whoever_adds_a_validator_that_takes_unknown_nodes_is_told(
+def test_adding_a_validator_that_accepts_unlisted_nodes_warns(
     node: Scripted, keys: list[str], tmp_path: Path, inbound: int, is_told: bool
 ) -> None:
     home = tmp_path / "node1"
@@ -234,7 +234,7 @@ def test_a_lost_update_is_submitted_again(node: Scripted, keys: list[str], monke
     assert added.fee_recipient == added.engine_address
 
 
-def test_one_that_never_happens_is_given_up(node: Scripted, keys: list[str]) -> None:
+def test_an_update_that_no_block_holds_in_time_fails(node: Scripted, keys: list[str]) -> None:
     node.lost = 100
     result = run("add", "--public-key", NEW_KEY, "--node", node.url, "--timeout", "1", *keys)
     assert result.exit_code == 6
@@ -264,7 +264,7 @@ def test_an_update_that_another_one_overtook_is_refused(node: Scripted, keys: li
     )
 
 
-def test_an_update_that_was_applied_before_is_told_without_a_block(
+def test_an_update_that_was_applied_before_is_reported_without_a_block(
     node: Scripted, keys: list[str], tmp_path: Path
 ) -> None:
     file = str(tmp_path / "update.json")
@@ -333,14 +333,14 @@ def test_an_update_of_another_chain_is_not_submitted(
         (["remove", "--name", "first"], "the network would refuse it: it removes the last validator"),
     ],
 )
-def test_what_the_operator_can_put_right_is_one_line(node: Scripted, args: list[str], message: str) -> None:
+def test_a_wrong_change_of_validators_is_a_usage_error(node: Scripted, args: list[str], message: str) -> None:
     result = run(*args, "--node", node.url)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"cairn: {message}")
     assert node.posts == 0
 
 
-def test_a_key_that_others_can_read_or_that_is_none_is_refused(node: Scripted, tmp_path: Path) -> None:
+def test_a_key_file_that_others_can_read_or_without_a_key_is_refused(node: Scripted, tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("secret")
     path.chmod(0o644)
@@ -352,14 +352,14 @@ def test_a_key_that_others_can_read_or_that_is_none_is_refused(node: Scripted, t
         assert run("add", *options).stderr == f"cairn: {path} holds no private key of 64 hexadecimal digits\n"
 
 
-def test_a_file_that_is_no_update_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_empty_update_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "update.json"
     assert run("sign", str(path)).stderr == f"cairn: cannot read {path}: No such file or directory\n"
     path.write_text("{}")
     assert run("sign", str(path)).stderr.startswith(f"cairn: {path}: body: Object missing required field")
 
 
-def test_a_node_that_is_none_or_away_is_said() -> None:
+def test_a_wrong_url_and_an_unreachable_node_are_named() -> None:
     assert run("list", "--node", "localhost").stderr.startswith("cairn: --node localhost: expected a URL")
     away = run("list", "--node", "http://127.0.0.1:1")
     assert away.exit_code == 5

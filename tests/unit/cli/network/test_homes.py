@@ -91,7 +91,7 @@ def test_nodes_on_one_host_have_ports_apart() -> None:
         (1, [], 0, "--base-port 0"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(count: int, hosts: list[str], base_port: int, message: str) -> None:
+def test_too_few_hosts_or_ports_are_refused(count: int, hosts: list[str], base_port: int, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
         plan_sites(count, hosts, base_port)
 
@@ -150,7 +150,7 @@ def test_validators_take_listed_nodes_only_and_full_nodes_take_others_too(tmp_pa
     assert inbound == {"node0": 0, "node2": MAX_UNLISTED_PEERS}
 
 
-def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Path) -> None:
+def test_the_genesis_of_cometbft_is_of_the_same_chain(tmp_path: Path, binary: Path) -> None:
     made = make_network(tmp_path / "net", binary, plan_sites(2, [], 9_000), genesis(), RECIPIENTS)
     stated = engine_genesis(made)
     assert stated["chain_id"] == engine_chain_id(made)
@@ -172,14 +172,14 @@ def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Pat
         check_engine_genesis(engine, made)
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path, binary: Path) -> None:
+def test_a_failure_leaves_no_directory_behind(tmp_path: Path, binary: Path) -> None:
     binary.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(InvalidConfig, match="init"):
         make_network(tmp_path / "here" / "net", binary, plan_sites(1, [], 9_000), genesis(), RECIPIENTS[:1])
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_a_directory_in_use_is_left_alone(tmp_path: Path, binary: Path) -> None:
+def test_a_directory_with_files_is_refused(tmp_path: Path, binary: Path) -> None:
     with pytest.raises(InvalidConfig, match="is not empty; nothing was written"):
         make_network(tmp_path, binary, plan_sites(1, [], 9_000), genesis(), RECIPIENTS[:1])
     (tmp_path / "file").touch()
@@ -187,7 +187,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path, binary: Path) -> None:
         make_network(tmp_path / "file" / "net", binary, plan_sites(1, [], 9_000), genesis(), RECIPIENTS[:1])
 
 
-def test_a_key_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_public_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="cannot read the public key in .*priv_validator_key.json"):
         read_public_key(tmp_path)
 

@@ -80,7 +80,7 @@ def second() -> Iterator[FakeRpc]:
     fake.close()
 
 
-def test_what_is_trusted_is_the_block_of_the_newest_snapshot(rpc: FakeRpc, second: FakeRpc) -> None:
+def test_the_trusted_block_is_that_of_the_newest_snapshot(rpc: FakeRpc, second: FakeRpc) -> None:
     trusted = state_sync_settings([rpc.address], BLOCK_TIME_S + 60.0)
     assert trusted == {
         "statesync.enable": True,
@@ -113,12 +113,12 @@ def test_servers_that_cannot_verify_it_are_refused(rpc: FakeRpc, second: FakeRpc
         state_sync_settings([second.address, rpc.address], BLOCK_TIME_S)
 
 
-def test_an_address_where_nobody_answers_is_not_trusted() -> None:
+def test_a_state_sync_server_that_does_not_answer_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="--state-sync 127.0.0.1:1: CometBFT does not answer there"):
         state_sync_settings(["127.0.0.1:1"], 0.0)
 
 
-def test_what_cannot_be_joined_is_refused_and_nothing_written(tmp_path: Path) -> None:
+def test_a_wrong_genesis_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     genesis, home = tmp_path / "genesis.json", tmp_path / "home"
     args = ["join", str(home), "--genesis", str(genesis), "--peers", PEER]
     missing = CliRunner().invoke(app, args)
@@ -131,7 +131,7 @@ def test_what_cannot_be_joined_is_refused_and_nothing_written(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("left", ["genesis.json", "cairn.toml", "chain-begun", "data"])
-def test_no_home_is_made_where_something_of_one_is_left(tmp_path: Path, left: str) -> None:
+def test_a_directory_with_files_is_refused(tmp_path: Path, left: str) -> None:
     genesis, home = tmp_path / "genesis.json", tmp_path / "home"
     genesis.write_bytes(encode_genesis(network_genesis()))
     Home(home).create(dev_genesis(), {})

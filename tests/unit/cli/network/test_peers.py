@@ -65,7 +65,7 @@ def test_each_listed_node_always_gets_in_and_many_may_wait_for_their_handshake(c
     assert settings["p2p.max_num_inbound_peers"] == 0
 
 
-def test_a_node_alone_lists_nobody() -> None:
+def test_without_peers_the_lists_are_empty() -> None:
     assert Peers((), is_closed=True).settings() == {
         "p2p.persistent_peers": "",
         "p2p.unconditional_peer_ids": "",
@@ -73,7 +73,7 @@ def test_a_node_alone_lists_nobody() -> None:
     }
 
 
-def test_what_is_written_is_read_back(home: Path) -> None:
+def test_peers_read_back_from_the_configuration(home: Path) -> None:
     for peers in (Peers((FIRST, SECOND), ("3" * 40,), True), Peers((FIRST,)), Peers(())):
         engine(home).configure(peers.settings())
         assert read_peers(engine(home)) == peers
@@ -100,7 +100,7 @@ def test_a_change_is_shown_and_says_that_the_node_must_restart(home: Path) -> No
     assert tomllib.loads((home / "cometbft" / "config" / "config.toml").read_text())["mempool"] == {"size": 1}
 
 
-def test_what_cannot_be_is_refused_and_nothing_written(home: Path) -> None:
+def test_a_wrong_peer_is_refused_and_nothing_is_written(home: Path) -> None:
     for args, reason in (
         (["--remove", "2" * 40], "it is not among the listed peers"),
         (["--add", "somebody"], "--add somebody: expected ID@HOST:PORT"),

@@ -40,7 +40,7 @@ def test_a_majority_of_the_administrators_must_sign_unless_said_otherwise() -> N
         choose_admins([A, A], None)
 
 
-def test_fees_go_to_one_for_all_or_to_one_each() -> None:
+def test_fee_recipients_are_one_for_all_or_one_each() -> None:
     assert choose_recipients([], 2) == [None] * 2
     assert choose_recipients([A], 2) == [DEV_KEYS[0][0]] * 2
     assert choose_recipients([A, B], 2) == [DEV_KEYS[0][0], DEV_KEYS[1][0]]
@@ -65,7 +65,7 @@ def test_hosts_are_separated_by_commas() -> None:
         split_hosts("a,,b")
 
 
-def test_public_keys_are_warned_of_loudly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dev_accounts_with_money_or_power_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     sites = plan_sites(1, [], 9_000)
     describe(Path("net"), choose_genesis(None, [], choose_admins([], None)), sites, 1)
     printed = capsys.readouterr()

@@ -22,7 +22,7 @@ def admins(threshold: int, count: int) -> Admins:
 
 
 @pytest.mark.parametrize("total", range(1, 40))
-def test_what_may_fail_leaves_more_than_two_thirds(total: int) -> None:
+def test_the_tolerated_power_leaves_more_than_two_thirds(total: int) -> None:
     most = tolerated(total)
     assert 3 * (total - most) > 2 * total
     assert 3 * (total - most - 1) <= 2 * total
@@ -45,7 +45,7 @@ def test_what_may_fail_leaves_more_than_two_thirds(total: int) -> None:
         (0, Before(10, 30, 3, 0), []),
     ],
 )
-def test_what_can_stop_the_network_is_warned_of(power: int, before: Before, expected: list[str]) -> None:
+def test_an_update_that_may_stop_the_network_has_a_warning(power: int, before: Before, expected: list[str]) -> None:
     told = dangers_of(update(power, before))
     assert len(told) == len(expected)
     for warning, text in zip(told, expected, strict=True):
@@ -77,7 +77,9 @@ def test_power_and_number_are_shown_before_and_after(power: int, before: Before,
         (admins(1, 2), admins(1, 3), []),
     ],
 )
-def test_what_can_lock_the_administrators_out_is_warned_of(new: Admins, old: Admins, expected: list[str]) -> None:
+def test_an_update_that_may_lock_administrators_out_has_a_warning(
+    new: Admins, old: Admins, expected: list[str]
+) -> None:
     told = dangers_of(AdminsUpdate(0, new, old))
     assert [text for text in expected if not any(text in warning for warning in told)] == []
     assert len(told) == len(expected)

@@ -24,7 +24,7 @@ def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings, chain: De
     return capsys.readouterr().out.splitlines()
 
 
-def test_the_dev_banner_has_all_that_a_newcomer_needs(
+def test_the_dev_banner_has_accounts_keys_rules_and_urls(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -44,7 +44,7 @@ def test_the_dev_banner_has_all_that_a_newcomer_needs(
     assert lines[-1] == f"Listening on {URL}"
 
 
-def test_only_the_keys_that_everybody_has_are_called_public(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_keys_of_the_usual_mnemonic_are_called_public(capsys: pytest.CaptureFixture[str]) -> None:
     warning = "Private keys (public knowledge: never use them anywhere else)"
     assert warning in dev_banner(capsys, Settings())
     assert warning in dev_banner(capsys, Settings(), build_dev_chain(1337, 20, "1", DEV_MNEMONIC, 1))
@@ -61,11 +61,13 @@ def test_only_the_keys_that_everybody_has_are_called_public(capsys: pytest.Captu
         (Settings(block_time_s=0), "one at once after each submission"),
     ],
 )
-def test_it_says_when_blocks_are_made(settings: Settings, cadence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dev_banner_says_when_blocks_are_made(
+    settings: Settings, cadence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert f"Blocks      {cadence}" in dev_banner(capsys, settings)
 
 
-def test_a_program_gets_the_same_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_facts_for_programs_are_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     print_dev_facts(DEV_CHAIN, URL)
     facts = json.loads(capsys.readouterr().out)
     assert (facts["event"], facts["url"], facts["chainId"], facts["gasPrice"]) == ("listening", URL, 1337, 10**9)
@@ -74,12 +76,12 @@ def test_a_program_gets_the_same_as_one_line_of_json(capsys: pytest.CaptureFixtu
     assert facts["accounts"][9] == {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"}
 
 
-def test_who_wants_quiet_hears_only_where_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_listening_line_names_the_url(capsys: pytest.CaptureFixture[str]) -> None:
     print_listening(URL)
     assert capsys.readouterr().out == f"Listening on {URL}\n"
 
 
-def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_banner_of_run_shows_no_keys(capsys: pytest.CaptureFixture[str]) -> None:
     print_run_banner(dev_genesis(), Path("/[home]/data"), URL)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == ["Data        /[home]/data", f"Listening on {URL}"]
@@ -95,7 +97,7 @@ print("again", flush=True)
 
 
 @pytest.mark.parametrize("code", [PRINT_LINES, PRINT_FACTS])
-def test_a_reader_that_has_gone_does_not_end_the_node(code: str) -> None:
+def test_a_closed_pipe_does_not_end_the_node(code: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)

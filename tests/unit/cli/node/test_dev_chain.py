@@ -21,17 +21,17 @@ def chain_with(
     return build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
 
 
-def test_unless_told_otherwise_it_is_the_usual_chain() -> None:
+def test_without_options_it_is_the_usual_dev_chain() -> None:
     assert chain_with() == DevChainSpec(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
 
 
-def test_fewer_accounts_are_the_first_ones() -> None:
+def test_two_accounts_are_the_first_two_of_the_mnemonic() -> None:
     chain = chain_with(accounts=2)
     assert tuple(chain.keys.items()) == DEV_KEYS[:2]
     assert set(chain.genesis.alloc) == set(chain.keys)
 
 
-def test_more_accounts_are_the_mnemonic_s_next() -> None:
+def test_the_eleventh_account_is_derived_from_the_mnemonic() -> None:
     chain = chain_with(accounts=11)
     *first, (address, key) = chain.keys.items()
     assert tuple(first) == DEV_KEYS
@@ -40,14 +40,14 @@ def test_more_accounts_are_the_mnemonic_s_next() -> None:
     assert key.hex() == "f214f2b2cd398c806f84e317254e0f0b801d0643303237d97a22a48e01628897"
 
 
-def test_other_words_give_other_accounts() -> None:
+def test_another_mnemonic_gives_its_own_accounts() -> None:
     chain = chain_with(accounts=1, mnemonic=f"  {ZERO_WORDS.replace(' ', '  ')}\n")
     assert [checksum_address(address) for address in chain.keys] == ["0x9858EfFD232B4033E47d90003D41EC34EcaEda94"]
     assert chain.mnemonic == ZERO_WORDS
 
 
 @pytest.mark.parametrize(("text", "wei"), [("1", 10**18), ("0.5", 5 * 10**17), ("5gwei", 5 * GWEI), ("0", 0)])
-def test_a_balance_is_in_coins_or_carries_its_unit(text: str, wei: int) -> None:
+def test_a_balance_is_in_coins_or_has_a_unit(text: str, wei: int) -> None:
     assert set(chain_with(balance=text).genesis.alloc.values()) == {wei}
 
 
@@ -56,7 +56,7 @@ def test_chain_id_and_gas_price_are_rules_of_the_chain() -> None:
     assert (rules.chain_id, rules.gas_price) == (7, 0)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_a_wrong_mnemonic_or_a_negative_gas_price_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="words give no key"):
         chain_with(mnemonic=DEV_MNEMONIC.replace("junk", "test"))
     with pytest.raises(InvalidConfig, match="gasPrice"):
@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("wei", "accounts"), [(2**256 - 1, 10), (2**256 - 1, 1), (2**255, 1), (2**252, 8)])
-def test_balances_that_later_ones_could_overflow_are_refused(wei: int, accounts: int) -> None:
+def test_balances_that_add_up_to_more_than_2_255_are_refused(wei: int, accounts: int) -> None:
     with pytest.raises(
         InvalidConfig, match=rf"--balance: {wei}wei for each of {accounts} accounts is more than 2\^255"
     ):

@@ -63,7 +63,7 @@ def text_of(interval: Interval) -> list[str]:
     return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in TextFormat(False, USUAL)(interval)]
 
 
-def test_a_block_is_told_with_each_of_its_transfers() -> None:
+def test_a_block_is_printed_with_each_of_its_transfers() -> None:
     coffee = payment(STRANGER, 7)
     block = msgspec.structs.replace(block_of(0), txs=(PAYMENT, coffee))
     assert text_of(interval_with(block, block_of(0, height=8))) == [
@@ -81,7 +81,7 @@ def told_on(chain: DevChainSpec, tx: Tx) -> str:
     return told[10:]
 
 
-def test_accounts_have_the_names_of_this_chain() -> None:
+def test_accounts_are_named_by_their_order_on_this_chain() -> None:
     chain = build_dev_chain(1337, 12, "1", DEV_MNEMONIC, 1)
     to_last = payment(list(chain.keys)[-1], 10**18)
     assert told_on(chain, to_last) == f"  dev0 → dev11  1 coin  0x{to_last.hash.hex()}"
@@ -91,7 +91,7 @@ def test_accounts_have_the_names_of_this_chain() -> None:
     assert told_on(other_words, to_it) == f"  0xf39F…2266 → dev0  1 coin  0x{to_it.hash.hex()}"
 
 
-def test_drops_and_reverts_are_told() -> None:
+def test_drops_and_reverts_are_printed() -> None:
     interval = Interval()
     interval.add(SeenDrop(HASH, "replaced"))
     interval.add(SeenRevert(4))
@@ -112,7 +112,7 @@ def test_a_block_with_too_many_transfers_is_one_line() -> None:
     assert told[2:4] == [f"block 7  {MOST_TXS} transactions", f"block 7  {MOST_TXS - 1} transactions"]
 
 
-def test_what_nobody_could_read_is_counted() -> None:
+def test_more_than_an_interval_holds_is_counted() -> None:
     interval = interval_with(*[block_of(0)] * MOST_THINGS, block_of(240), block_of(1))
     interval.add(SeenDrop(HASH, "evicted"))
     interval.add(SeenRevert(1))
@@ -121,7 +121,7 @@ def test_what_nobody_could_read_is_counted() -> None:
     assert last == {"event": "skipped", "blocks": 2, "transactions": 241, "drops": 1, "reverts": 1}
 
 
-def test_programs_get_json_with_the_names_of_the_api() -> None:
+def test_json_lines_have_the_field_names_of_the_api() -> None:
     interval = interval_with(msgspec.structs.replace(block_of(0), txs=(payment(STRANGER, 10**22),)))
     interval.add(SeenDrop(HASH, "expired"))
     interval.add(SeenRevert(4))
@@ -158,7 +158,7 @@ def fill(writer: int) -> int:
     return filled
 
 
-def test_nothing_is_told_before_the_banner(pipe: tuple[int, int]) -> None:
+def test_nothing_is_printed_before_the_gate_opens(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     gate = Gate()
     with Narrator(json_lines, gate, writer) as narrator:
@@ -170,7 +170,7 @@ def test_nothing_is_told_before_the_banner(pipe: tuple[int, int]) -> None:
             assert json.loads(lines.readline())["blockHeight"] == 7
 
 
-def test_what_is_seen_last_is_still_told(pipe: tuple[int, int]) -> None:
+def test_what_happens_just_before_the_end_is_printed(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     gate = Gate()
     gate.open()
@@ -182,7 +182,7 @@ def test_what_is_seen_last_is_still_told(pipe: tuple[int, int]) -> None:
         assert [json.loads(line)["event"] for line in lines] == ["txDropped", "reverted"]
 
 
-def test_a_reader_that_stands_still_holds_nobody_up(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_stops_reading_delays_nobody(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told what fits, and the number of the rest."""
     monkeypatch.setattr(narration, "INTERVAL_S", 0)
     _, writer = pipe
@@ -201,7 +201,7 @@ def test_a_reader_that_stands_still_holds_nobody_up(pipe: tuple[int, int], monke
         assert narrator._interval.skipped == {"blocks": 1_000 - MOST_THINGS, "transactions": 3 * (1_000 - MOST_THINGS)}
 
 
-def test_what_a_non_blocking_output_does_not_take_is_told_later(pipe: tuple[int, int]) -> None:
+def test_a_full_non_blocking_pipe_is_waited_for(pipe: tuple[int, int]) -> None:
     """As of a terminal that is shared with a program which has made it non-blocking."""
     reader, writer = pipe
     filled = fill(writer)
@@ -220,7 +220,7 @@ def test_what_a_non_blocking_output_does_not_take_is_told_later(pipe: tuple[int,
             assert json.loads(lines.readline())["blockHeight"] == 2
 
 
-def test_a_reader_that_has_gone_ends_nothing(pipe: tuple[int, int]) -> None:
+def test_a_closed_pipe_ends_only_the_narrator(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     os.close(reader)
     gate = Gate()

@@ -56,14 +56,14 @@ def test_no_two_keys_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("text", [KEY, f"0x{KEY}\n", DEV_MNEMONIC, DEV_MNEMONIC.replace(" ", "\n")])
-def test_a_key_is_taken_in_from_standard_input_or_a_file(text: str, tmp_path: Path) -> None:
+def test_a_key_is_imported_from_standard_input_or_a_file(text: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(text)
     for name, args, stdin in (("piped", [], text), ("dash", ["-"], text), ("filed", [str(tmp_path / "secret")], None)):
         own = ["--keys", str(tmp_path / name)]
         assert made(run("import", name, *args, *own, "--json", stdin=stdin, env=PASSWORD))["address"] == FIRST
 
 
-def test_a_key_that_is_here_gets_a_second_name_only_by_force(own_keys: Path) -> None:
+def test_a_stored_key_gets_a_second_name_only_with_force(own_keys: Path) -> None:
     run("import", "carl", stdin=KEY, env=PASSWORD)
     # Before a password is asked for: none is given.
     again = run("import", "karl", stdin=KEY)
@@ -93,7 +93,7 @@ def test_a_keystore_file_of_another_wallet_keeps_its_password(own_keys: Path, tm
 
 
 @pytest.mark.parametrize("text", ["", "12", "zz" * 32, "0" * 64, "f" * 64, "one two three", "{", "{}"])
-def test_what_is_no_key_is_refused_and_not_repeated(text: str, own_keys: Path) -> None:
+def test_a_wrong_secret_is_refused_without_repeating_it(text: str, own_keys: Path) -> None:
     result = run("import", "alice", stdin=text, env=PASSWORD)
     assert result.exit_code == 2
     assert not text or text not in result.stderr or text in "{}"
@@ -106,7 +106,7 @@ def test_a_password_file_gives_its_first_line(tmp_path: Path, own_keys: Path) ->
     assert Account.decrypt((own_keys / "alice.json").read_text(), "from a file ")
 
 
-def test_a_password_must_come_from_somewhere(tmp_path: Path) -> None:
+def test_without_a_source_for_the_password_a_key_is_not_made(tmp_path: Path) -> None:
     missing = run("new", "alice", "--password-file", str(tmp_path / "none"))
     assert (missing.exit_code, missing.stderr) == (
         2,
@@ -144,7 +144,7 @@ def test_a_signature_is_what_wallets_make(text: str, signer: str) -> None:
         ("dev10", 2, "KEY: the dev accounts are dev0 to dev9"),
     ],
 )
-def test_who_cannot_sign_is_named(key: str, exit_code: int, message: str) -> None:
+def test_signing_with_an_unknown_key_is_refused(key: str, exit_code: int, message: str) -> None:
     result = run("sign", key, "hello", env=PASSWORD)
     assert (result.exit_code, result.stdout) == (exit_code, "")
     assert message in result.stderr

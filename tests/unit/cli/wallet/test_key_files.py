@@ -65,7 +65,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_only_the_owner_can_read_them_whatever_the_umask(tmp_path: Path) -> None:
+def test_key_files_have_mode_0600_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         key = Keystore(tmp_path / "a" / "keys").add("alice", DOCUMENT)
@@ -99,7 +99,7 @@ def test_no_key_is_overwritten_and_nothing_is_left_behind(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "../up", "-n", "dev0", "dev12", "0xab", "x" * 65, "ä"])
-def test_a_name_that_would_be_taken_for_something_else_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_looks_like_an_address_or_a_dev_account_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidConfig):
         Keystore(tmp_path).check_new(name)
 
@@ -120,7 +120,7 @@ def test_a_missing_key_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"address": 5}', b'{"address": "12"}', b"\xff"])
-def test_a_file_that_is_no_key_is_named_and_hides_no_other(
+def test_a_file_that_is_not_a_keystore_is_skipped_with_a_warning(
     tmp_path: Path, text: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keystore = Keystore(tmp_path)
@@ -147,7 +147,9 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ({}, "/home/me/.local/share/cairn/keys"),
     ],
 )
-def test_where_keys_are_kept(variables: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_directory_follows_the_environment(
+    variables: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("CAIRN_KEYS", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ({"HOME": "/home/me"} | variables).items():
@@ -155,14 +157,14 @@ def test_where_keys_are_kept(variables: dict[str, str], place: str, monkeypatch:
     assert default_directory() == Path(place)
 
 
-def test_another_library_reads_what_we_lock() -> None:
+def test_eth_account_decrypts_a_locked_key() -> None:
     document = lock(KEY, "pässword", LIGHT)
     assert bytes(Account.decrypt(document, "pässword")) == KEY
     assert document["crypto"]["kdf"] == "scrypt"
     assert document["address"].lower() == address_of_key(KEY).hex()
 
 
-def test_unless_a_test_hurries_it_is_as_hard_as_geth_makes_it() -> None:
+def test_the_work_factor_is_that_of_geth() -> None:
     assert lock(KEY, "password")["crypto"]["kdfparams"]["n"] == 262_144
 
 
@@ -171,7 +173,7 @@ def test_the_published_examples_unlock(document: dict[str, Any]) -> None:
     assert unlock(document, "testpassword", "the example").hex() == PUBLISHED_KEY
 
 
-def test_a_wrong_password_is_told_from_a_wrong_file() -> None:
+def test_a_wrong_password_and_a_wrong_file_are_different_errors() -> None:
     with pytest.raises(PasswordRefused, match="wrong password for key alice"):
         unlock(lock(KEY, "right", LIGHT), "wrong", "key alice")
 
@@ -200,7 +202,7 @@ def test_a_file_that_cannot_be_unlocked_is_named(path: tuple[str, ...], value: o
 
 
 @pytest.mark.parametrize("index", [0, 9])
-def test_words_give_the_keys_that_every_wallet_derives(index: int) -> None:
+def test_a_mnemonic_gives_the_keys_that_every_wallet_derives(index: int) -> None:
     spaced = DEV_MNEMONIC.replace(" ", "  \n")
     assert key_from_words(spaced, f"m/44'/60'/0'/0/{index}") == DEV_KEYS[index][1]
 
@@ -214,7 +216,7 @@ def test_words_give_the_keys_that_every_wallet_derives(index: int) -> None:
         (DEV_MNEMONIC, "m/x"),
     ],
 )
-def test_words_that_give_no_key_are_not_repeated(words: str, path: str) -> None:
+def test_a_wrong_mnemonic_is_refused_without_repeating_it(words: str, path: str) -> None:
     with pytest.raises(InvalidConfig, match="these words give no key") as refused:
         key_from_words(words, path)
     assert "test" not in refused.value.detail

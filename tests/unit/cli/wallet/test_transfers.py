@@ -114,7 +114,7 @@ def prices(posts: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("nonce", [[], ["--nonce", "7"]])
-def test_what_is_signed_is_what_was_agreed_to(node: FickleNode, nonce: list[str]) -> None:
+def test_a_node_that_changes_chain_or_price_gets_no_other_signature(node: FickleNode, nonce: list[str]) -> None:
     command = ["send", "dev0", "dev1", "1wei", "--yes", "--no-wait", "--node", node.url, *nonce]
     CliRunner().invoke(app, command)
     assert set(prices(node.posts)) == {1}
@@ -134,7 +134,7 @@ def test_what_is_signed_is_what_was_agreed_to(node: FickleNode, nonce: list[str]
         ((None, "2", "9"), "amount  7 wei, and a fee of 42000 wei"),
     ],
 )
-def test_the_question_names_the_most_that_can_be_paid(
+def test_the_question_names_the_maximum_fee(
     prices: tuple[str | None, str | None, str | None],
     told: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -161,7 +161,7 @@ OWN_FIRST = checksum_address(OWN[0])
         ("dev0", "20001coins", [1] * 10, ""),
     ],
 )
-def test_nobody_is_advised_to_pay_himself_or_more_than_there_is(
+def test_the_advised_giver_is_another_account_with_enough_coins(
     node: FickleNode, sender: str, value: str, balances: list[int], advice: str
 ) -> None:
     node.balances = {address: coins * COIN for address, coins in zip(USUAL, balances, strict=False)}
@@ -234,14 +234,14 @@ def test_a_recipient_whose_name_is_another_account_s_there_is_warned_about(
 
 
 @pytest.mark.parametrize(("index", "shown"), [(0, 0), (1, 1), (5, 0)])
-def test_the_account_of_the_same_name_is_told_or_the_first_one(index: int, shown: int) -> None:
+def test_the_account_of_the_same_name_or_the_first_one_is_described(index: int, shown: int) -> None:
     told = describe_other_account(Party(USUAL_ADDRESSES[index], f"dev{index}"), OWN)
     expected = f"this chain has its own dev accounts (--mnemonic): its dev{shown} is {checksum_address(OWN[shown])}"
     assert told == expected
 
 
 @pytest.mark.parametrize("accounts", [USUAL_ADDRESSES, USUAL_ADDRESSES[:2], []])
-def test_where_the_usual_accounts_are_used_nothing_is_told(accounts: list[Address]) -> None:
+def test_on_a_chain_with_the_usual_accounts_nothing_is_described(accounts: list[Address]) -> None:
     assert describe_other_account(Party(USUAL_ADDRESSES[5], "dev5"), accounts) is None
 
 
