@@ -78,6 +78,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
+def shortened(address: str) -> str:
+    """Both ends of an address."""
+    return f"{address[:6]}…{address[-4:]}"
+
+
 def is_count(cell: Text) -> bool:
     return cell.plain.split(" ")[0].replace(",", "").replace(".", "").isdigit()
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, find_queued, wait_confirmed
-from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, when
+from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, shortened, when
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
@@ -39,10 +39,6 @@ class Names:
         """The name, or both ends of the address."""
         address = parse_address(spelled, "address")
         return self._names.get(address) or shortened(checksum_address(address))
-
-
-def shortened(text: str) -> str:
-    return f"{text[:6]}…{text[-4:]}"
 
 
 class Display:

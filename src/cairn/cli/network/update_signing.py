@@ -10,6 +10,7 @@ from pathlib import Path
 from cairn.cli.network.homes import read_public_key
 from cairn.cli.report import CommandFailed, warn
 from cairn.cli.screen import print_pairs
+from cairn.cli.wallet.key_files import parse_private_key
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
 from cairn.domain.crypto import address_of_key, checksum_address, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
@@ -26,8 +27,6 @@ from cairn.domain.governance import (
 from cairn.domain.types import Address
 from cairn.domain.update_json import encode_public_key, encode_update_json, parse_public_key, parse_update_json
 from cairn.domain.updates import sign_update
-
-PRIVATE_KEY_BYTES = 32
 
 Fields = list[tuple[str, str]]
 
@@ -97,16 +96,12 @@ def read_key(path: Path) -> bytes:
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise InvalidConfig(f"{path} can be read by others: chmod 600 {path}")
-        key = bytes.fromhex(path.read_text().strip().removeprefix("0x"))
-        if len(key) != PRIVATE_KEY_BYTES:
-            raise ValueError("a key that lost a digit is not another key")
-        address_of_key(key)
+        return parse_private_key(path.read_text())
     except OSError as error:
         raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
         # Never with its content: that may be a key after all.
         raise InvalidConfig(f"{path} holds no private key of 64 hexadecimal digits") from None
-    return key
 
 
 def read_update(path: Path) -> tuple[ChainIdentity, Update]:

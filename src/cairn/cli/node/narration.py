@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.screen import PatientFile
+from cairn.cli.screen import PatientFile, shortened
 from cairn.core.gateway import ChainObserver
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
@@ -189,8 +189,7 @@ class TextFormat:
         return f"  {self._name(tx.sender)} → {self._name(tx.to)}  {amount}  0x{tx.hash.hex()}"
 
     def _name(self, address: Address) -> str:
-        spelled = checksum_address(address)
-        return self._names.get(address) or f"{spelled[:6]}…{spelled[-4:]}"
+        return self._names.get(address) or shortened(checksum_address(address))
 
     def _in(self, colour: str, text: str) -> str:
         return typer.style(text, fg=colour) if self._has_colour else text

@@ -17,10 +17,12 @@ from cairn.cli.options import (
 from cairn.cli.report import reported_errors
 from cairn.cli.screen import print_json, print_pairs, print_table
 from cairn.cli.wallet.key_files import (
+    KEY_BYTES,
     Keystore,
     StoredKey,
     key_from_words,
     lock,
+    parse_private_key,
     read_password,
     read_secret,
     unlock,
@@ -30,7 +32,6 @@ from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, k
 from cairn.domain.errors import InvalidConfig
 
 FIRST_PATH = "m/44'/60'/0'/0/0"
-KEY_BYTES = 32
 
 app = typer.Typer(no_args_is_help=True, help="Encrypted keys on this machine: make, import, list, sign.")
 
@@ -138,7 +139,15 @@ def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[byt
             return unlock(json.loads(secret), password, "the keystore file"), password
         except ValueError:
             raise InvalidConfig("the keystore file is not JSON") from None
-    return key_from_words(secret, path) if len(secret.split()) > 1 else parse_key(secret), None
+    if len(secret.split()) > 1:
+        return key_from_words(secret, path), None
+    try:
+        return parse_private_key(secret), None
+    except ValueError:
+        # Never with its content: that may be a key after all.
+        raise InvalidConfig(
+            "this is not a private key (64 hexadecimal digits), keystore file (JSON) or mnemonic (words)"
+        ) from None
 
 
 def check_unknown(keystore: Keystore, key: bytes) -> None:
@@ -146,19 +155,6 @@ def check_unknown(keystore: Keystore, key: bytes) -> None:
     known = keystore.find_by_address(address_of_key(key))
     if known is not None:
         raise InvalidConfig(f"this key already exists as {known.name}; pass --force to store it under another name")
-
-
-def parse_key(text: str) -> bytes:
-    try:
-        key = bytes.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES or not 0 < int.from_bytes(key, "big") < CURVE_ORDER:
-        # Never with its content: that may be a key after all.
-        raise InvalidConfig(
-            "this is not a private key (64 hexadecimal digits), keystore file (JSON) or mnemonic (words)"
-        )
-    return key
 
 
 def sign_text(text: bytes, key: bytes) -> bytes:

@@ -17,13 +17,14 @@ from typing import Any
 
 from cairn.cli.report import NoSuchItem, PasswordRefused, warn
 from cairn.cli.screen import is_text
-from cairn.domain.crypto import parse_address
+from cairn.domain.crypto import CURVE_ORDER, parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.types import Address
 from cairn.store.directory import sync_directory
 
 SUFFIX = ".json"
 PASSWORD_VARIABLE = "CAIRN_PASSWORD"
+KEY_BYTES = 32
 _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 match_dev_name = re.compile(r"dev([0-9]+)").fullmatch
 
@@ -143,6 +144,14 @@ def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, InvalidField):
         raise InvalidConfig(f"{label} is not a keystore file (version 3) with an address") from None
     return address, document
+
+
+def parse_private_key(text: str) -> bytes:
+    """The key that these hexadecimal digits are. Raises `ValueError` unless it is one of secp256k1."""
+    key = bytes.fromhex(text.strip().removeprefix("0x"))
+    if len(key) != KEY_BYTES or not 0 < int.from_bytes(key, "big") < CURVE_ORDER:
+        raise ValueError("not a private key")
+    return key
 
 
 def lock(key: bytes, password: str, work_factor: int | None = None) -> dict[str, Any]:

@@ -76,11 +76,6 @@ def test_the_facts_for_programs_are_one_line_of_json(capsys: pytest.CaptureFixtu
     assert facts["accounts"][9] == {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"}
 
 
-def test_the_listening_line_names_the_url(capsys: pytest.CaptureFixture[str]) -> None:
-    print_listening(URL)
-    assert capsys.readouterr().out == f"Listening on {URL}\n"
-
-
 def test_the_banner_of_run_shows_no_keys(capsys: pytest.CaptureFixture[str]) -> None:
     print_run_banner(dev_genesis(), Path("/[home]/data"), URL)
     lines = capsys.readouterr().out.splitlines()
