@@ -18,7 +18,6 @@ from cairn.cli.options import MORE_SETTINGS, flags_given, with_settings
 from cairn.cli.report import reported_errors, warn
 from cairn.cli.screen import has_colour
 from cairn.config import EXIT_FATAL, Settings, load_settings
-from cairn.core.gateway import UNOBSERVED, Observing
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.early_stop import note_stops
@@ -151,6 +150,7 @@ def run_dev_chain(
     `gate` is opened when the node is ready.
     """
     # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
+    from cairn.core.gateway import UNOBSERVED, Observing
     from cairn.node import Node
 
     def announce(url: str) -> None:

@@ -17,7 +17,6 @@ import typer
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.screen import PatientFile, shortened
-from cairn.core.gateway import ChainObserver
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
 
@@ -99,12 +98,12 @@ class Gate:
         return bool(select.select([self._reader], [], [], timeout_s)[0])
 
 
-class Narrator(ChainObserver):
-    """Prints while it is entered, from the moment when `gate` is open: nothing comes before the banner."""
+class Narrator:
+    """A `ChainObserver` that prints while it is entered, once `gate` is open: nothing comes before the banner."""
 
-    def __init__(self, wording: LineFormat, gate: Gate, out: int = 1) -> None:
+    def __init__(self, line_format: LineFormat, gate: Gate, out: int = 1) -> None:
         """`out` is a file's number: the lock of `sys.stdout` could not be had while a reader stands still."""
-        self._wording = wording
+        self._format = line_format
         self._gate = gate
         self._out = PatientFile(out, "w", closefd=False)
         self._interval = Interval()
@@ -156,7 +155,7 @@ class Narrator(ChainObserver):
     def _print(self) -> None:
         with self._lock:
             interval, self._interval = self._interval, Interval()
-        rest = memoryview("".join(f"{line}\n" for line in self._wording(interval)).encode())
+        rest = memoryview("".join(f"{line}\n" for line in self._format(interval)).encode())
         while rest:
             rest = rest[self._out.write(rest) :]
 
