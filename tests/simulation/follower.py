@@ -213,7 +213,7 @@ class Worker:
     def _on_disk(core: Core) -> int:
         """The newest height that the core has written, which it may not have announced yet."""
         with aside():
-            return core._chain._watermark.height()
+            return core._chain.watermark.height()
 
     def _read(self, event: dict[str, Any]) -> None:
         name, node = event["event"], self._node.name

@@ -64,7 +64,7 @@ def start(directory: Path, genesis: Genesis) -> Found:
     """Open everything as a core does, read all of it, and stop."""
     chain = ChainStore.open(directory, genesis)
     try:
-        journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
+        journal = Journal.open(journal_path(directory), chain.watermark, SEGMENT_BYTES)
         try:
             content = {family: list(database_of(chain).scan(family)) for family in FAMILIES}
             content[META] = [entry for entry in content[META] if entry[0] != PROBE_KEY]
@@ -106,7 +106,7 @@ def _accept(journal: Journal, *nonces: int) -> None:
 def make_running(directory: Path, image: Path) -> None:
     """Blocks in tables and in the log, and what is pending; `image` is what a kill then leaves, `directory` a stop."""
     chain = ChainStore.open(directory, dev_genesis())
-    journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
+    journal = Journal.open(journal_path(directory), chain.watermark, SEGMENT_BYTES)
     make_blocks(chain, 0, 3)
     flush(database_of(chain))
     make_blocks(chain, 3, 3)
@@ -125,7 +125,7 @@ def make_reverting(directory: Path) -> None:
     make_blocks(chain, 2, 1)
     assert kept.take_snapshot(chain.checkpoint, chain.visible, [JournalEntry(7, signed(3))]) == 2
     make_blocks(chain, 3, 1)
-    journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
+    journal = Journal.open(journal_path(directory), chain.watermark, SEGMENT_BYTES)
     _accept(journal, 5)
     journal.close()
     assert kept.decide_revert(2)
@@ -139,7 +139,7 @@ def make_restoring(directory: Path, given: Path, *, is_finished: bool) -> None:
     parcel = take_snapshot(giving)
     giving.close()
     chain = open_chain(directory)
-    Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES).close()
+    Journal.open(journal_path(directory), chain.watermark, SEGMENT_BYTES).close()
     if is_finished:
         restore_snapshot(chain, parcel)
         grow_signed(chain, 2)

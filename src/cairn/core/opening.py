@@ -44,7 +44,7 @@ def open_core(
     with contextlib.ExitStack() as opened:
         chain = ChainStore.open(data_dir, genesis, seen, begun)
         opened.callback(chain.close)
-        journal = Journal.open(journal_path(data_dir), chain.journal_bounds)
+        journal = Journal.open(journal_path(data_dir), chain.watermark)
         opened.callback(journal.close)
         pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=settings.engine != "embedded")
         restore(pool, journal, chain)

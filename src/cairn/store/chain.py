@@ -31,7 +31,6 @@ from cairn.store.directory import (
     watermark_path,
 )
 from cairn.store.inspection import FoundChain, FoundStore, find_chain, inspect
-from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.prune import Compaction, keep_only, remove_blocks
 from cairn.store.reader import ChainReader
@@ -138,9 +137,8 @@ class ChainStore(ChainReader):
         self.genesis = genesis
         self.identity = chain_identity(genesis)
         self._lock = lock
-        self._watermark = watermark
-        self.journal_bounds: Bounds = watermark
-        """What the journal of this chain must contain."""
+        self.watermark = watermark
+        """How much of the chain and of its journal is certainly on disk."""
         self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self._compaction = Compaction(directory, database)
@@ -281,7 +279,7 @@ class ChainStore(ChainReader):
         # Not synced: the removals come later in the same log, so they cannot survive without this.
         self._database.write(batch, sync=False)
         self.base = height
-        self._watermark.tell_oldest(height)
+        self.watermark.tell_oldest(height)
 
     def begin_restore(self, manifest: Manifest, trusted: BlockHash) -> Restore:
         """Begin to restore a snapshot whose block has the hash `trusted`, instead of the chain's first block.
@@ -327,14 +325,14 @@ class ChainStore(ChainReader):
         self._database.write(batch)
         # The base first: workers must not look for the blocks in between.
         self.base = height
-        self._watermark.tell_oldest(height)
+        self.watermark.tell_oldest(height)
         self._show(outcome)
         self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
 
     def close(self) -> None:
         """Close the directory. After a clean stop there is no log to replay."""
         self._database.close()
-        self._watermark.close()
+        self.watermark.close()
         self._lock.release()
 
     def _write(self, batch: WriteBatch, outcome: BlockOutcome) -> None:
@@ -350,7 +348,7 @@ class ChainStore(ChainReader):
         height = block.header.height
         # After the block's sync, so that it never claims too much; before the announcement, so that the loss of an
         # announced block is always noticed.
-        self._watermark.advance(height)
+        self.watermark.advance(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
         self.lattice = outcome.lattice
         self.governance = outcome.governance or self.governance
@@ -431,9 +429,9 @@ class ChainStore(ChainReader):
         self.governance = found.governance
         self.missed_votes = MissedVotes.load(self._database, self.visible)
         self.base = found.base
-        self._watermark.tell_oldest(self.base)
+        self.watermark.tell_oldest(self.base)
         # The opening has written and synced what it recovered from the log, so the watermark may include it.
-        self._watermark.advance(self.visible)
+        self.watermark.advance(self.visible)
         # If the node ended during a restore: before its last step nothing of it counts, after it everything.
         self.clear_restore()
 

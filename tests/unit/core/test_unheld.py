@@ -297,7 +297,7 @@ async def test_the_journal_has_both_of_a_replacement_in_one_frame(data: Path) ->
     before = core._journal._sequence
     await core.submit(REPLACEMENT)
     assert core._journal._sequence == before + 1
-    journal = Journal.open(journal_path(data), core._chain.journal_bounds)
+    journal = Journal.open(journal_path(data), core._chain.watermark)
     journal.close()
     assert [(entry.tx, entry.left) for entry in journal.recovered] == [(ORIGINAL, "replaced"), (REPLACEMENT, None)]
     core._journal.close()

@@ -174,7 +174,7 @@ def test_a_disk_that_refuses_ends_the_store_and_loses_nothing(chain: ChainStore)
 
 
 def test_a_watermark_that_cannot_be_written_ends_the_store_though_the_block_is_on_disk(chain: ChainStore) -> None:
-    chain._watermark.close()
+    chain.watermark.close()
     with pytest.raises(StoreUnavailable, match="watermark"):
         chain.commit(outcome_on(chain, next_transfers(chain, 3)))
     assert chain.visible == 0
@@ -219,7 +219,7 @@ def test_another_state_than_the_header_commits_to_is_found(chain: ChainStore) ->
 
 
 def test_a_store_behind_its_watermark_has_lost_blocks(chain: ChainStore) -> None:
-    chain._watermark.advance(4)
+    chain.watermark.advance(4)
     with pytest.raises(Corrupt, match="ends at block 0, though block 4 was on disk"):
         reopened(chain)
 

@@ -55,7 +55,7 @@ def crashed(chain: ChainStore, tmp_path: Path) -> Crashed:
 def test_a_block_that_is_whole_in_the_log_is_kept_even_if_nobody_was_told(crashed: Crashed) -> None:
     chain = crashed.open()
     assert chain.visible == 4
-    assert chain._watermark.height() == 4
+    assert chain.watermark.height() == 4
     chain.close()
 
 

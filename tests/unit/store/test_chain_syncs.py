@@ -72,13 +72,13 @@ def test_the_watermark_is_synced_after_the_block(
 ) -> None:
     before = disk.log_syncs()
     at_the_watermark: list[int] = []
-    advance = chain._watermark.advance
+    advance = chain.watermark.advance
 
     def noted_advance(height: int) -> None:
         at_the_watermark.append(disk.log_syncs() - before)
         advance(height)
 
-    monkeypatch.setattr(chain._watermark, "advance", noted_advance)
+    monkeypatch.setattr(chain.watermark, "advance", noted_advance)
     extend(chain, next_transfers(chain, 3))
     assert at_the_watermark == [1]
 

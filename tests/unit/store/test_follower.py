@@ -156,7 +156,7 @@ def test_half_a_block_is_never_shown(
     chain._add_block(whole, outcome)
     chain._add_versions(whole, outcome)
     database_of(chain).write(partial)
-    chain._watermark.advance(1)
+    chain.watermark.advance(1)
     with pytest.raises(StoreUnavailable, match="block 1 is on disk, but the store at .* does not show it"):
         follower.catch_up()
     assert follower.visible == 0

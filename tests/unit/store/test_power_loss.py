@@ -272,7 +272,7 @@ def test_a_saved_dev_chain_is_the_old_one_or_the_new_one(root: Path) -> None:
     def make_and_stop(first: int) -> None:
         chain = ChainStore.open(data, genesis)
         make_blocks(chain, first, 1)
-        Journal.open(journal_path(data), chain.journal_bounds, SEGMENT_BYTES).close()
+        Journal.open(journal_path(data), chain.watermark, SEGMENT_BYTES).close()
         chain.close()
 
     make_and_stop(0)
@@ -290,21 +290,21 @@ def test_a_snapshot_of_a_dev_chain_and_the_revert_to_it_happen_wholly_or_not_at_
     genesis, data = dev_genesis(), root / "data"
     chain = ChainStore.open(data, genesis)
     make_blocks(chain, 0, 1)
-    Journal.open(journal_path(data), chain.journal_bounds, SEGMENT_BYTES).close()
+    Journal.open(journal_path(data), chain.watermark, SEGMENT_BYTES).close()
     expected = {1}
     listed: set[int] = set()
 
     def check(image: Path) -> None:
         found = ChainStore.open(image / "data", genesis)
         assert found.visible in expected
-        Journal.open(journal_path(image / "data"), found.journal_bounds, SEGMENT_BYTES).close()
+        Journal.open(journal_path(image / "data"), found.watermark, SEGMENT_BYTES).close()
         found.close()
         kept = DevDirectory(image / "data")
         assert listed <= kept.state.snapshots.keys() or kept.state.reverts
         for number in kept.state.snapshots:
             assert kept.decide_revert(number)
             found = ChainStore.open(image / "data", genesis)
-            Journal.open(journal_path(image / "data"), found.journal_bounds, SEGMENT_BYTES).close()
+            Journal.open(journal_path(image / "data"), found.watermark, SEGMENT_BYTES).close()
             assert found.visible == 1
             found.close()
             break
@@ -330,7 +330,7 @@ def test_a_discarded_journal_can_be_discarded_again_whenever_the_power_fails(roo
     genesis, data = dev_genesis(), root / "data"
     chain = ChainStore.open(data, genesis)
     make_blocks(chain, 0, 1)
-    journal = Journal.open(journal_path(data), chain.journal_bounds, SEGMENT_BYTES)
+    journal = Journal.open(journal_path(data), chain.watermark, SEGMENT_BYTES)
     for nonce in (1, 2):
         journal.append_add(7, signed(nonce), encode_record(signed(nonce)))
         journal.sync()
@@ -343,7 +343,7 @@ def test_a_discarded_journal_can_be_discarded_again_whenever_the_power_fails(roo
     def start(directory: Path) -> list[JournalEntry]:
         found = ChainStore.open(directory, genesis)
         assert found.visible == 1
-        journal = Journal.open(journal_path(directory), found.journal_bounds, SEGMENT_BYTES)
+        journal = Journal.open(journal_path(directory), found.watermark, SEGMENT_BYTES)
         journal.close()
         found.close()
         return journal.recovered

@@ -30,7 +30,7 @@ def chain_dir(tmp_path: Path) -> Path:
     """A chain with two blocks, one pending transaction, a snapshot of its first block, and a clock that is ahead."""
     directory = tmp_path / "data"
     chain = ChainStore.open(directory, GENESIS)
-    journal = Journal.open(journal_path(directory), chain.journal_bounds)
+    journal = Journal.open(journal_path(directory), chain.watermark)
     kept = DevDirectory(directory)
     extend(chain, [transfer(1, 0)])
     kept.take_snapshot(chain.checkpoint, 1, [])
