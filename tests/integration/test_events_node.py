@@ -73,7 +73,7 @@ def hash_of(tx: Tx) -> str:
     return "0x" + tx.hash.hex()
 
 
-async def test_refused_until_the_store_is_open_then_served(node: Node) -> None:
+async def test_a_socket_is_refused_until_the_store_is_open(node: Node) -> None:
     with pytest.raises(InvalidStatus) as refused:
         await connect_patiently(node.url())
     response = refused.value.response
@@ -92,7 +92,7 @@ async def test_refused_until_the_store_is_open_then_served(node: Node) -> None:
         assert (await receive(client))["blockHeight"] == 1
 
 
-async def test_dropped_while_followed_and_long_before(node: Node) -> None:
+async def test_a_drop_is_reported_whether_it_was_before_or_after_following(node: Node) -> None:
     node.open_view()
     first, second = signed(0), signed(0, gas_price=2 * GWEI)
     await node.core.submit(first)
@@ -109,7 +109,7 @@ async def test_dropped_while_followed_and_long_before(node: Node) -> None:
         assert await receive(client) == {"event": "txConfirmed", "txHash": hash_of(second), "blockHeight": 1}
 
 
-async def test_whenever_it_is_followed_the_confirmation_comes_once(node: Node) -> None:
+async def test_a_confirmation_comes_once_whenever_the_transaction_is_followed(node: Node) -> None:
     node.open_view()
     txs = [signed(nonce) for nonce in range(40)]
     choose = random.Random(3)
@@ -147,7 +147,7 @@ async def follow_at_random(client: ClientConnection, txs: list[Tx], choose: rand
     assert answers == len(txs)
 
 
-async def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
+async def test_no_block_is_missing_after_a_stop_and_a_resume(tmp_path: Path) -> None:
     seen: list[int] = []
     async with serve_node(tmp_path) as node:
         node.open_view()

@@ -56,7 +56,7 @@ def patient_linger(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient_linger")
-async def test_who_stops_reading_is_closed_with_1013_and_resumes() -> None:
+async def test_a_client_that_stops_reading_is_closed_with_1013_and_resumes() -> None:
     async with event_server(MemoryChain(3_000), SMALL) as server:
         async with connect_idle(server, "?newBlock&fromHeight=0") as idle, connect_to(server, "?newBlock") as live:
             assert (await receive(live))["event"] == "subscribed"
@@ -79,7 +79,7 @@ async def test_who_stops_reading_is_closed_with_1013_and_resumes() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_who_reads_slowly_but_steadily_gets_everything() -> None:
+async def test_a_client_that_reads_slowly_but_steadily_gets_everything() -> None:
     async with (
         virtual_event_server(MemoryChain(3_000), Settings(ws_buffer_bytes=8_192)) as server,
         connect_idle(server, f"?newBlock&fromHeight=0&txConfirmed={hex_of(tx_hash_of(7))}") as slow,
@@ -102,7 +102,9 @@ async def test_who_reads_slowly_but_steadily_gets_everything() -> None:
     [((b"{}", Opcode.TEXT), HELD_BYTES), ((b"x" * 100, Opcode.PING), HELD_BYTES + ONE_READ_BYTES)],
     ids=["messages", "pings"],
 )
-async def test_answers_to_who_does_not_read_do_not_pile_up(frame: tuple[bytes, Opcode], most_bytes: int) -> None:
+async def test_answers_to_a_client_that_does_not_read_do_not_pile_up(
+    frame: tuple[bytes, Opcode], most_bytes: int
+) -> None:
     async with event_server(settings=SMALL) as server, connect_raw(server, room_bytes=2_048) as client:
         await client.upgrade()
         for _ in range(20_000):
@@ -117,7 +119,7 @@ async def test_answers_to_who_does_not_read_do_not_pile_up(frame: tuple[bytes, O
 
 
 @pytest.mark.virtual_time
-async def test_who_never_reads_again_is_cut_off() -> None:
+async def test_a_client_that_never_reads_again_is_cut_off() -> None:
     async with (
         virtual_event_server(MemoryChain(10_000), Settings(ws_buffer_bytes=8_192)) as server,
         connect_raw(server, 2_048) as stuck,
@@ -136,7 +138,7 @@ async def test_who_never_reads_again_is_cut_off() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_stop_does_not_wait_for_who_does_not_read() -> None:
+async def test_a_stop_does_not_wait_for_a_client_that_does_not_read() -> None:
     async with (
         virtual_event_server(MemoryChain(10_000), Settings(ws_buffer_bytes=8_192)) as server,
         connect_raw(server, 2_048) as stuck,
@@ -150,7 +152,7 @@ async def test_a_stop_does_not_wait_for_who_does_not_read() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_who_answers_no_ping_is_closed() -> None:
+async def test_a_client_that_answers_no_ping_is_closed() -> None:
     async with (
         virtual_event_server() as server,
         connect_raw(server) as silent,

@@ -54,7 +54,7 @@ def assert_described(message: dict[str, Any]) -> None:
     jsonschema.validate(message, DESCRIBED[message["event"]]["payload"])
 
 
-async def test_a_conversation() -> None:
+async def test_each_request_is_answered_and_its_events_follow() -> None:
     async with event_server(MemoryChain(3)) as server, connect_to(server) as client:
         answer = await ask(client, action="subscribe", event="newBlock", fromHeight=1, id="a")
         assert answer == {"event": "subscribed", "subscription": "newBlock", "fromHeight": 1, "id": "a"}
@@ -85,7 +85,7 @@ async def test_subscriptions_on_the_url_are_answered_and_told_in_order(server: E
         assert messages[3:] == [new_block(1), confirmed(1, 1), new_block(2), confirmed(2, 2)]
 
 
-async def test_dropped_before_or_after(server: EventServer) -> None:
+async def test_a_drop_before_or_after_following_is_reported(server: EventServer) -> None:
     server.core.standings[tx_hash_of(1)] = DroppedTx("nonce used")
     async with connect_to(server, f"?txConfirmed={TX}&txConfirmed={hex_of(tx_hash_of(2))}") as client:
         await receive_many(client, 2)
@@ -129,7 +129,7 @@ async def test_the_id_comes_back_with_an_error_too(server: EventServer) -> None:
         assert "id" not in await ask(client, action="shout", id=None)
 
 
-async def test_a_thousand_followed_in_a_burst_and_not_one_more(server: EventServer) -> None:
+async def test_a_thousand_transactions_may_be_followed_and_one_more_is_refused(server: EventServer) -> None:
     async with connect_to(server) as client:
         for number in range(1_001):
             await say(client, action="subscribe", event="txConfirmed", txHash=hex_of(tx_hash_of(number)), id=number)
@@ -145,7 +145,7 @@ async def test_a_thousand_followed_in_a_burst_and_not_one_more(server: EventServ
         assert answer["event"] == "subscribed"
 
 
-async def test_a_store_that_is_away_is_said_so(server: EventServer) -> None:
+async def test_a_request_while_the_store_is_unavailable_is_answered_with_an_error(server: EventServer) -> None:
     async with connect_to(server) as client:
         server.chain.broken = StoreUnavailable("the disk is full")
         error = await ask(client, action="subscribe", event="txConfirmed", txHash=TX)
@@ -215,7 +215,7 @@ REFUSALS = [
 ]
 
 
-async def test_refused_as_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handshake_that_is_refused_gets_a_problem(caplog: pytest.LogCaptureFixture) -> None:
     async with event_server(settings=Settings(ws_max_followed=3)) as server:
         for head, status, code in REFUSALS:
             got, headers, problem = await refusal(server, head)
@@ -246,7 +246,7 @@ async def test_a_failure_of_ours_before_the_upgrade_is_a_problem_too() -> None:
     assert [(entry["event"], entry["log_level"]) for entry in logged] == [("a WebSocket failed", "error")]
 
 
-async def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handshake_is_refused_while_the_node_starts_or_stops(caplog: pytest.LogCaptureFixture) -> None:
     async with event_server(MemoryChain(0)) as server:
         status, headers, problem = await refusal(server, upgrade_head())
         assert (status, problem["code"]) == (503, "STARTING")
@@ -265,7 +265,7 @@ async def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("origin", ["http://{authority}", "https://page.example"])
-async def test_pages_that_may_connect(origin: str) -> None:
+async def test_a_page_of_an_allowed_origin_may_connect(origin: str) -> None:
     async with (
         event_server(settings=Settings(cors_origins=("https://page.example",))) as server,
         connect_to(server, origin=Origin(origin.format(authority=server.authority))) as client,
@@ -273,7 +273,7 @@ async def test_pages_that_may_connect(origin: str) -> None:
         assert (await ask(client, action="subscribe", event="newBlock"))["event"] == "subscribed"
 
 
-async def test_what_is_written_is_never_compressed(server: EventServer) -> None:
+async def test_frames_are_never_compressed(server: EventServer) -> None:
     async with connect_raw(server) as client:
         status, headers, _ = await client.upgrade(Sec_WebSocket_Extensions="permessage-deflate")
         assert status == 101
@@ -293,7 +293,7 @@ BROKEN_RULES: list[tuple[list[tuple[bytes, Opcode, bool, bool]], int]] = [
 ]
 
 
-async def test_broken_rules_end_the_socket_with_their_code(server: EventServer) -> None:
+async def test_a_broken_rule_of_the_protocol_ends_the_socket_with_its_code(server: EventServer) -> None:
     for frames, code in BROKEN_RULES:
         async with connect_raw(server) as client:
             await client.upgrade()
@@ -310,7 +310,7 @@ async def test_a_message_in_fragments_is_one_message(server: EventServer) -> Non
         assert (await receive(client))["event"] == "subscribed"
 
 
-async def test_clients_that_vanish_are_forgotten_and_harm_nobody(server: EventServer) -> None:
+async def test_a_client_that_vanishes_is_forgotten_and_others_are_served(server: EventServer) -> None:
     async with connect_to(server, "?newBlock") as client:
         assert (await receive(client))["event"] == "subscribed"
         for number in range(20):
@@ -324,7 +324,7 @@ async def test_clients_that_vanish_are_forgotten_and_harm_nobody(server: EventSe
     await wait_for(lambda: not server.hub.is_followed(tx_hash_of(1)))
 
 
-async def test_stopping_the_server_says_1001(server: EventServer) -> None:
+async def test_a_stop_closes_sockets_with_1001(server: EventServer) -> None:
     async with connect_to(server, "?newBlock") as client, connect_raw(server) as half:
         await receive(client)
         half.writer.write(b"GET /events HTTP/1.1\r\n")

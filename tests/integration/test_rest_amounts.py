@@ -32,7 +32,7 @@ async def fill(node: RestNode) -> tuple[str, str]:
     return confirmed.json()["txHash"], hash_of(pending)
 
 
-async def test_every_answer_has_a_form_with_strings(node: RestNode) -> None:
+async def test_amounts_string_writes_every_amount_of_an_answer_as_a_string(node: RestNode) -> None:
     confirmed, pending = await fill(node)
     amounts = 0
     for path in (
@@ -50,7 +50,7 @@ async def test_every_answer_has_a_form_with_strings(node: RestNode) -> None:
     assert (await node.read("/block/latest?amounts=string"))["baseFeePerGas"] == str(GWEI)
 
 
-async def test_the_next_page_is_in_the_same_form(node: RestNode) -> None:
+async def test_the_link_to_the_next_page_keeps_the_form_of_amounts(node: RestNode) -> None:
     await fill(node)
     assert (await node.post(body_of(signed(2)))).status_code == 200
     first = await node.get("/mempool?limit=1&amounts=string")
@@ -58,6 +58,6 @@ async def test_the_next_page_is_in_the_same_form(node: RestNode) -> None:
     assert [type(item["value"]) for item in (*first.json(), *second.json())] == [str, str]
 
 
-async def test_another_form_is_refused_before_anything_is_waited_for(node: RestNode) -> None:
+async def test_an_unknown_form_of_amounts_is_refused_before_any_waiting(node: RestNode) -> None:
     for path in (f"/tx/0x{'ab' * 32}?wait=60&", "/mempool?", "/block/latest?", f"/account/{SENDER}?"):
         assert_problem(await node.get(f"{path}amounts=hex"), 400, "INVALID_QUERY")

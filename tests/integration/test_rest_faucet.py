@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
@@ -21,7 +21,7 @@ async def ask(node: RestNode, body: object, path: str = "/faucet") -> httpx.Resp
     return await node.post(body, path)
 
 
-async def test_whoever_asks_gets_coins(node: RestNode) -> None:
+async def test_a_request_without_an_amount_sends_100_coins(node: RestNode) -> None:
     answer = await ask(node, {"address": STRANGER})
     assert answer.status_code == 200
     assert answer.json().keys() == {"status", "txHash"}
@@ -33,7 +33,7 @@ async def test_whoever_asks_gets_coins(node: RestNode) -> None:
 
 
 @pytest.mark.parametrize("amount", [COIN, str(COIN), float(2**52)])
-async def test_as_much_as_is_asked_for(node: RestNode, amount: Any) -> None:
+async def test_a_request_with_an_amount_sends_it(node: RestNode, amount: Any) -> None:
     assert (await ask(node, {"address": STRANGER, "amount": amount})).status_code == 200
     (pending,) = await node.read("/mempool")
     assert pending["value"] == int(amount)
@@ -55,11 +55,11 @@ async def test_as_much_as_is_asked_for(node: RestNode, amount: Any) -> None:
         ({"address": STRANGER, "amount": None}, "amount"),
     ],
 )
-async def test_a_field_that_is_wrong_is_named(node: RestNode, body: object, field: str) -> None:
+async def test_a_wrong_field_is_named_in_the_error(node: RestNode, body: object, field: str) -> None:
     assert assert_problem(await ask(node, body), 400, "INVALID_FIELD")["field"] == field
 
 
-async def test_what_is_no_request_is_refused(node: RestNode) -> None:
+async def test_a_malformed_request_is_refused_by_what_is_wrong_with_it(node: RestNode) -> None:
     assert_problem(await ask(node, []), 400, "INVALID_FIELD")
     json = {"content-type": "application/json"}
     for content in (b"{", b"\xff"):
@@ -73,10 +73,10 @@ async def test_what_is_no_request_is_refused(node: RestNode) -> None:
     assert_problem(await node.get("/faucet"), 405, "METHOD_NOT_ALLOWED")
 
 
-async def test_no_other_chain_has_one() -> None:
+async def test_another_chain_than_a_dev_chain_answers_404() -> None:
     view = ChainView(Path("unused"), chain_id=1337)
     view.info = INFO
     view.on_phase("ready", "")
-    app = make_app(ScriptedGateway(), view, EventHub(view, Settings()), Settings())
+    app = make_api(ScriptedGateway(), view, EventHub(view, Settings()), Settings()).app
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         assert_problem(await client.post("/faucet", json={"address": STRANGER}), 404, "NOT_A_DEV_CHAIN")

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.core.link import LinkClient
@@ -38,7 +38,7 @@ async def whole_node(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, L
     )
     client = LinkClient(tmp_path / "core.sock", view)
     link = asyncio.create_task(client.run())
-    app = make_app(client, view, EventHub(view, settings()), settings())
+    app = make_api(client, view, EventHub(view, settings()), settings()).app
     try:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             await reached(view, "ready")
@@ -67,7 +67,9 @@ async def read_all(http: httpx.AsyncClient) -> dict[str, Any]:
     return {path: answer.json() for path, answer in answers.items()}
 
 
-async def test_what_is_there_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_blocks_and_accounts_can_be_read_while_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with whole_node(tmp_path) as (http, client, view):
         for nonce in (0, 1, 9):
             assert (await http.post("/tx", json=body_of(signed(nonce)))).status_code == 200

@@ -68,7 +68,7 @@ async def every_page(node: RestNode, path: str) -> list[Any]:
     return items
 
 
-async def test_dropped_transaction_names_the_reason(node: RestNode) -> None:
+async def test_a_dropped_transaction_is_404_with_the_reason(node: RestNode) -> None:
     [replaced] = await submit(node, 0)
     await submit(node, 0, gas_price=2 * GWEI)
     assert (await refused(node, f"/tx/{replaced}", 404, "TX_DROPPED"))["reason"] == "replaced"
@@ -126,7 +126,7 @@ async def test_unknown_transaction_is_not_waited_for_by_a_node_that_stops(node: 
     assert_problem(await asyncio.wait_for(waiting, AT_ONCE_S), 404, "TX_NOT_FOUND")
 
 
-async def test_block_caching(node: RestNode) -> None:
+async def test_a_block_by_hash_is_cached_and_one_by_height_is_revalidated(node: RestNode) -> None:
     genesis = (await read(node, "/block/0"))["hash"]
     by_hash = await node.get(f"/block/{genesis}")
     assert by_hash.headers["cache-control"] == "no-cache", "a revert of a dev chain takes blocks back"
@@ -151,7 +151,7 @@ async def test_block_caching(node: RestNode) -> None:
     assert (await node.get(f"/block/{UNKNOWN}")).headers["cache-control"] == "no-store"
 
 
-async def test_mempool_in_mining_order_and_in_pages(node: RestNode) -> None:
+async def test_the_mempool_is_listed_in_mining_order_and_in_pages(node: RestNode) -> None:
     cheap = await submit(node, 0, 1)
     dear = await submit(node, 0, sender=1, gas_price=5 * GWEI)
     queued = await submit(node, 7, sender=2)
@@ -178,7 +178,7 @@ async def test_a_cursor_holds_when_its_item_has_gone(node: RestNode) -> None:
     assert [item["txHash"] for item in await every_page(node, following)] == later
 
 
-async def test_blocks_in_pages(node: RestNode) -> None:
+async def test_blocks_are_listed_in_pages_newest_first(node: RestNode) -> None:
     for nonce in range(4):
         await submit(node, nonce)
         node.mine()
@@ -194,7 +194,7 @@ async def test_blocks_in_pages(node: RestNode) -> None:
     assert [block["blockHeight"] for block in await read(node, "/blocks?after=99&limit=2")] == [4, 3]
 
 
-async def test_account_and_history(node: RestNode) -> None:
+async def test_an_account_has_its_balance_nonces_and_history(node: RestNode) -> None:
     for nonces in ((0, 1), (2,), (3, 4)):
         await submit(node, *nonces)
         node.mine()
@@ -229,7 +229,7 @@ async def test_the_proofs_of_a_block_are_taken_from_one_tree(node: RestNode, mon
     assert built == [3]
 
 
-async def test_the_documented_check_takes_every_proof_and_no_other(node: RestNode) -> None:
+async def test_the_documented_check_accepts_every_proof_and_no_altered_one(node: RestNode) -> None:
     [example] = re.findall(r"```python\n(.*?)```", FORMATS.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(example, names)
@@ -254,7 +254,7 @@ async def test_the_documented_check_takes_every_proof_and_no_other(node: RestNod
             assert not is_proven(proof | wrong, tx_hash, trusted), wrong
 
 
-async def test_chain(tmp_path: Path) -> None:
+async def test_the_chain_shows_its_rules_head_and_mempool(tmp_path: Path) -> None:
     async with rest_node(tmp_path, settings(mempool_size=50)) as node:
         await submit(node, 0, 9)
         chain = await read(node, "/chain")
@@ -265,7 +265,7 @@ async def test_chain(tmp_path: Path) -> None:
         assert (await read(node, "/chain"))["head"]["blockHeight"] == 1
 
 
-async def test_every_description_and_probe_is_as_described(node: RestNode) -> None:
+async def test_every_document_and_probe_fits_its_schema(node: RestNode) -> None:
     documents = ("/openapi.json", "/asyncapi.json", "/docs", "/docs/reference/main.js")
     for path in ("/health", "/startup", "/ready", *documents):
         answer = await node.get(path)
@@ -276,7 +276,7 @@ async def test_every_description_and_probe_is_as_described(node: RestNode) -> No
         assert head.headers["content-length"] == answer.headers["content-length"]
 
 
-async def test_probes_and_reads_before_the_store_is_open(node: RestNode) -> None:
+async def test_before_the_store_is_open_probes_answer_and_reads_are_503(node: RestNode) -> None:
     view = node.view
     view.close()
     view.info, view.height = None, -1
@@ -295,7 +295,7 @@ async def test_probes_and_reads_before_the_store_is_open(node: RestNode) -> None
         assert (await node.get(path)).status_code in (400, 503)
 
 
-async def test_a_worker_that_hears_late_never_contradicts_one_that_heard(tmp_path: Path) -> None:
+async def test_a_worker_without_the_notice_never_contradicts_one_that_has_it(tmp_path: Path) -> None:
     """What another worker has shown already is waited for, not denied."""
     async with rest_node(tmp_path, hears_late=True) as node:
         for number, path in enumerate(
@@ -313,7 +313,7 @@ async def test_a_worker_that_hears_late_never_contradicts_one_that_heard(tmp_pat
         assert (await read(node, f"/account/{SENDER}"))["nonce"] == 9
 
 
-async def test_a_long_history(node: RestNode) -> None:
+async def test_a_long_history_is_listed_in_pages(node: RestNode) -> None:
     await submit(node, *range(60))
     node.mine()
     assert len(await read(node, f"/account/{SENDER}/txs?limit=1000")) == 60

@@ -23,7 +23,7 @@ async def mine_and_prune(node: RestNode) -> list[str]:
     return hashes
 
 
-async def test_what_is_below_the_base_is_not_found(node: RestNode) -> None:
+async def test_blocks_and_transactions_below_the_base_are_not_found(node: RestNode) -> None:
     genesis = (await node.read("/block/0"))["hash"]
     hashes = await mine_and_prune(node)
     for named in ("1", "3"):
@@ -45,7 +45,7 @@ async def test_what_is_below_the_base_is_not_found(node: RestNode) -> None:
             assert (await node.read(f"/tx/{tx_hash}/proof"))["header"]["blockHeight"] == number
 
 
-async def test_lists_end_at_the_base(node: RestNode) -> None:
+async def test_lists_end_with_the_oldest_block_that_is_kept(node: RestNode) -> None:
     await mine_and_prune(node)
     answer = await node.get("/blocks?limit=4")
     assert [block["blockHeight"] for block in answer.json()] == [9, 8, 7, 6]

@@ -35,7 +35,7 @@ async def test_amounts_are_exact_both_ways(node: RestNode) -> None:
     assert str(tx.cost + value + 21_000 * GWEI) in problem["detail"]
 
 
-async def test_nonce_left_out_and_sent_again(node: RestNode) -> None:
+async def test_a_transaction_without_a_nonce_gets_the_next_one_and_may_be_sent_again(node: RestNode) -> None:
     """The first one moved the next nonce on; the repetition still means the same transaction."""
     tx = signed(0)
     body = without(body_of(tx), "nonce")
@@ -47,7 +47,7 @@ async def test_nonce_left_out_and_sent_again(node: RestNode) -> None:
     assert_problem(await node.post(unsent), 422, "INVALID_SIGNATURE")
 
 
-async def test_signature_left_out(node: RestNode) -> None:
+async def test_a_transaction_without_a_signature_is_signed_for_dev_accounts_only(node: RestNode) -> None:
     answer = await node.post(draft_body())
     assert_described(answer)
     assert answer.json() == {"status": "pending", "txHash": hash_of(signed(0))}
@@ -57,7 +57,7 @@ async def test_signature_left_out(node: RestNode) -> None:
     assert assert_problem(stranger, 400, "INVALID_FIELD")["field"] == "signature"
 
 
-async def test_every_refusal_of_the_rules_and_the_mempool(node: RestNode) -> None:
+async def test_each_refusal_of_the_rules_and_the_mempool_has_its_status_and_code(node: RestNode) -> None:
     await node.post(body_of(signed(0)))
     node.mine()
     await node.post(body_of(signed(1, gas_price=100 * GWEI)))
@@ -79,7 +79,7 @@ async def test_every_refusal_of_the_rules_and_the_mempool(node: RestNode) -> Non
         assert_described(answer)
 
 
-async def test_full_mempool_and_sender_limit(tmp_path: Path) -> None:
+async def test_a_full_mempool_is_503_and_a_sender_over_its_limit_429(tmp_path: Path) -> None:
     async with rest_node(tmp_path, settings(mempool_size=4, mempool_per_sender=2)) as node:
         for sender, nonce in ((0, 0), (0, 1), (1, 0), (2, 0)):
             assert (await node.post(body_of(signed(nonce, sender=sender)))).status_code == 200
@@ -89,7 +89,7 @@ async def test_full_mempool_and_sender_limit(tmp_path: Path) -> None:
             assert_described(answer)
 
 
-async def test_batch_keeps_order_and_shares_one_sync(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_keeps_its_order_and_shares_one_sync(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = 0
     real = os.fdatasync
 
@@ -110,7 +110,7 @@ async def test_batch_keeps_order_and_shares_one_sync(node: RestNode, monkeypatch
     assert syncs == 1
 
 
-async def test_batch_of_everything(node: RestNode) -> None:
+async def test_each_item_of_a_batch_has_its_own_result_or_error(node: RestNode) -> None:
     """Later items build on earlier ones, also where a nonce or a signature is left out; none spoils another."""
     items: list[Any] = [
         without(body_of(signed(0)), "nonce"),
@@ -149,7 +149,7 @@ async def test_an_unreadable_item_is_answered_as_by_itself(node: RestNode) -> No
         assert answer.json() == [alone.json(), {"status": "pending", "txHash": hash_of(signed(nonce))}]
 
 
-async def test_no_submission_while_starting_unavailable_or_draining(node: RestNode) -> None:
+async def test_a_submission_is_503_while_starting_unavailable_or_draining(node: RestNode) -> None:
     for phase, code in (
         ("starting", "STARTING"),
         ("unavailable", "STORE_UNAVAILABLE"),
@@ -162,7 +162,9 @@ async def test_no_submission_while_starting_unavailable_or_draining(node: RestNo
             assert_described(answer)
 
 
-async def test_a_core_that_fails_in_the_middle_of_a_batch(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_items_after_a_failure_of_the_core_still_have_their_results(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An unexpected failure of one item leaves the others their results."""
 
     async def broken(draft: Draft) -> None:

@@ -31,7 +31,7 @@ def test_a_worker_answers_before_there_is_a_core() -> None:
         assert time.monotonic() - began < pace.stretch(STOP_LIMIT_S)
 
 
-def test_ctrl_c_is_the_supervisors_business() -> None:
+def test_sigint_does_not_stop_a_worker() -> None:
     with WorkerProcess(with_core=False) as process:
         process.wait_for("/health", 200)
         process.worker.send_signal(signal.SIGINT)
@@ -40,7 +40,7 @@ def test_ctrl_c_is_the_supervisors_business() -> None:
         assert process.worker.poll() is None
 
 
-def test_an_orphan_leaves() -> None:
+def test_a_worker_without_a_supervisor_ends() -> None:
     with WorkerProcess(with_core=False) as process:
         process.wait_for("/health", 200)
         process.orphan()

@@ -10,7 +10,7 @@ from tests.support.rest_node import RestNode
 from tests.support.rpc_node import FEE, FULL, NOBODY, RECIPIENT, SENDER, answer_of, call, refusal
 
 
-async def test_there_are_no_contracts(node: RestNode) -> None:
+async def test_methods_for_contracts_answer_that_there_are_none(node: RestNode) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
     assert await call(node, "eth_getCode", RECIPIENT) == "0x"
     assert await call(node, "eth_call", transfer, "latest") == "0x"
@@ -30,7 +30,7 @@ async def test_there_are_no_contracts(node: RestNode) -> None:
     assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
 
 
-async def test_an_estimate_is_for_a_sender_who_can_pay(node: RestNode) -> None:
+async def test_an_estimate_is_refused_for_a_sender_who_cannot_pay(node: RestNode) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "gasPrice": hex(GWEI)}
     for method in ("eth_call", "eth_estimateGas"):
         await call(node, method, transfer | {"value": hex(FULL - FEE)})
@@ -70,7 +70,7 @@ async def test_a_call_is_refused_where_the_transaction_would_be(
         assert said.startswith(message)
 
 
-async def test_a_call_without_a_price_needs_none(node: RestNode) -> None:
+async def test_a_call_without_a_price_needs_funds_for_its_value_only(node: RestNode) -> None:
     """Wallets ask before they know a price; some then write 0."""
     transfer = {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}
     for fields in (

@@ -11,7 +11,7 @@ from tests.support.rest_node import RestNode, rest_node
 from tests.support.rpc_node import RECIPIENT, call, refusal, send
 
 
-async def test_filters_tell_each_thing_once(node: RestNode) -> None:
+async def test_a_filter_returns_each_change_once(node: RestNode) -> None:
     await send(node, 0)
     blocks = await call(node, "eth_newBlockFilter")
     pending = await call(node, "eth_newPendingTransactionFilter")

@@ -33,7 +33,7 @@ def raw_ethereum(**changed: Any) -> str:
     return "0x" + bytes(signed_by_wallet.raw_transaction).hex()
 
 
-async def test_the_chain_names_itself(node: RestNode) -> None:
+async def test_chain_id_version_and_modules_are_answered(node: RestNode) -> None:
     assert await call(node, "eth_chainId") == "0x539"
     assert await call(node, "net_version") == "1337"
     assert await call(node, "net_listening") is True
@@ -43,9 +43,7 @@ async def test_the_chain_names_itself(node: RestNode) -> None:
     assert await call(node, "web3_sha3", "0x") == empty
 
 
-async def test_the_node_tells_what_it_occupies_on_disk(
-    node: RestNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_size_on_disk_is_answered(node: RestNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     size = int(await call(node, "cairn_dataSize"), 16)
     assert size > 0
@@ -84,7 +82,7 @@ async def test_a_transaction_from_pending_to_mined(node: RestNode) -> None:
     assert (await node.read("/block/latest"))["hash"] == block["hash"]
 
 
-async def test_places_in_a_block(node: RestNode) -> None:
+async def test_transactions_are_found_by_block_and_index(node: RestNode) -> None:
     hashes = [await send(node, nonce) for nonce in range(3)]
     node.mine()
     block_hash = (await call(node, "eth_getBlockByNumber", "0x1", False))["hash"]
@@ -120,7 +118,7 @@ async def test_the_pending_block_has_what_can_be_mined(node: RestNode) -> None:
     assert [tx and tx["hash"] for tx in found] == [*ready, None]
 
 
-async def test_what_waits_for_a_nonce_is_not_taken_for_what_can_be_mined_in_between(
+async def test_a_queued_transaction_is_not_in_the_pending_block(
     node: RestNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block may come between the question for the time and the one for the transactions."""
@@ -137,7 +135,7 @@ async def test_what_waits_for_a_nonce_is_not_taken_for_what_can_be_mined_in_betw
     assert block["transactions"] == []
 
 
-async def test_state_as_of_any_block(node: RestNode) -> None:
+async def test_balances_and_nonces_are_read_as_of_any_block(node: RestNode) -> None:
     for nonce in range(3):
         await send(node, nonce, value=1)
         node.mine()
@@ -151,7 +149,7 @@ async def test_state_as_of_any_block(node: RestNode) -> None:
     assert await refusal(node, "eth_getBalance", SENDER, unknown) == (-32000, "header for hash not found")
 
 
-async def test_what_is_not_kept_any_more(node: RestNode) -> None:
+async def test_blocks_that_are_not_kept_are_null_and_their_state_an_error(node: RestNode) -> None:
     hashes = []
     for nonce in range(6):
         hashes.append(await send(node, nonce))
@@ -178,7 +176,7 @@ async def test_the_pending_block_has_the_time_of_the_chains_clock(node: RestNode
         assert (await call(node, "eth_getBlockByNumber", "pending", False))["timestamp"] == hex(5_000_000_000)
 
 
-async def test_what_is_no_transfer_is_refused(node: RestNode) -> None:
+async def test_a_raw_transaction_that_is_no_transfer_is_refused(node: RestNode) -> None:
     for number in (0, 3, 4, 127):
         code, message = await refusal(node, "eth_sendRawTransaction", f"0x{number:02x}c0")
         assert code == -32000
@@ -202,7 +200,7 @@ async def test_what_is_no_transfer_is_refused(node: RestNode) -> None:
     assert (await node.read("/chain"))["mempool"]["pending"] == 0
 
 
-async def test_the_same_again_is_already_known(node: RestNode) -> None:
+async def test_a_transaction_sent_again_is_already_known(node: RestNode) -> None:
     tx_hash = await send(node, 0)
     for _ in range(2):
         answer = await answer_of(node, "eth_sendRawTransaction", raw(signed(0)))
@@ -210,7 +208,7 @@ async def test_the_same_again_is_already_known(node: RestNode) -> None:
         node.mine()
 
 
-async def test_refusals_carry_the_code_that_rest_gives(node: RestNode) -> None:
+async def test_a_refusal_has_the_code_of_rest_in_its_data(node: RestNode) -> None:
     answer = await answer_of(node, "eth_sendRawTransaction", raw(signed(0, gas_price=1)))
     assert answer["error"]["message"].startswith("transaction underpriced: ")
     assert answer["error"]["data"] == {"code": "GAS_PRICE_TOO_LOW"}
@@ -248,7 +246,7 @@ async def test_the_node_signs_for_its_own_accounts(node: RestNode) -> None:
     assert (await refusal(node, "eth_sendTransaction", misspelt))[0] == -32602
 
 
-async def test_fees_are_the_chains_one_price(node: RestNode) -> None:
+async def test_the_gas_price_and_the_fee_history_have_the_base_fee(node: RestNode) -> None:
     assert await call(node, "eth_gasPrice") == hex(GWEI)
     assert await call(node, "eth_maxPriorityFeePerGas") == "0x0"
     for nonce, price in enumerate((GWEI, 2 * GWEI, 3 * GWEI)):
@@ -312,7 +310,7 @@ async def test_a_reward_that_was_read_across_a_revert_is_neither_told_nor_kept(
     assert (await call(node, "eth_feeHistory", "0x1", "latest", [50]))["reward"] == [["0x7"]]
 
 
-async def test_the_mempool_as_geth_shows_it(node: RestNode) -> None:
+async def test_txpool_methods_show_pending_and_queued_transactions(node: RestNode) -> None:
     hashes = {nonce: await send(node, nonce) for nonce in (0, 1, 5)}
     assert await call(node, "txpool_status") == {"pending": "0x2", "queued": "0x1"}
     content = await call(node, "txpool_content")
@@ -332,7 +330,7 @@ async def test_the_mempool_as_geth_shows_it(node: RestNode) -> None:
     assert summary.endswith(f": 1 wei + 21000 gas × {3 * GWEI} wei")
 
 
-async def test_a_worker_that_hears_later_shows_the_same_head(tmp_path: Path) -> None:
+async def test_a_worker_without_the_notice_shows_the_same_head(tmp_path: Path) -> None:
     async with rest_node(tmp_path, settings(), hears_late=True) as node:
         tx_hash = await send(node, 0)
         node.mine()
@@ -355,12 +353,12 @@ UNREADABLE: list[tuple[str, list[Any], str]] = [
 ]
 
 
-async def test_arguments_that_cannot_be_read(node: RestNode) -> None:
+async def test_malformed_arguments_are_refused(node: RestNode) -> None:
     for method, params, message in UNREADABLE:
         assert await refusal(node, method, *params) == (-32602, message)
 
 
-async def test_http_around_it(node: RestNode) -> None:
+async def test_notifications_are_204_and_errors_of_http_are_problems(node: RestNode) -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber"}
     notification = {"jsonrpc": "2.0", "method": "eth_blockNumber"}
     for body in (request, notification, [request, notification], [notification], {}, []):
@@ -373,7 +371,9 @@ async def test_http_around_it(node: RestNode) -> None:
     assert_problem(await node.get("/rpc"), 405, "METHOD_NOT_ALLOWED")
 
 
-async def test_few_answers_of_whole_blocks_are_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_most_three_answers_of_whole_blocks_are_made_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Made in turns, each would be in memory until the last one is done."""
     read_txs = BlockMethods.read_txs
     begun = most = 0

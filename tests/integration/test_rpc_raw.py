@@ -29,7 +29,7 @@ UNKNOWN = "0x" + "ab" * 32
 TYPED = Draft(ACCOUNTS[0], ACCOUNTS[1], 9, 21_000, GWEI + 5, 1, DYNAMIC_FEE, 2 * GWEI, 5)
 
 
-async def test_raw_transactions_wherever_they_are(node: RestNode) -> None:
+async def test_raw_transactions_are_found_by_hash_and_by_block_and_index(node: RestNode) -> None:
     mined, pending = raw(signed(0)), raw(sign_draft(TYPED, KEYS[TYPED.sender], CHAIN_ID))
     mined_hash = await call(node, "eth_sendRawTransaction", mined)
     node.mine()
@@ -75,7 +75,7 @@ async def test_a_submission_is_answered_by_its_receipt(node: RestNode) -> None:
     [("0x1", "1ms"), (1, "1ms"), (250, "250ms"), (1_500, "1.5s"), (60_000, "1m0s"), (10**9, "1m0s")],
 )
 @pytest.mark.virtual_time
-async def test_a_receipt_that_does_not_come_in_time(node: RestNode, limit_ms: object, shown: str) -> None:
+async def test_a_receipt_that_does_not_come_in_time_is_error_4(node: RestNode, limit_ms: object, shown: str) -> None:
     tx = signed(0)
     assert (await answer_of(node, SYNC, raw(tx), limit_ms))["error"] == {
         "code": 4,
@@ -93,7 +93,7 @@ def test_how_long_a_receipt_is_waited_for() -> None:
             receipt_wait_ms(wrong)
 
 
-async def test_who_waits_for_a_receipt_hears_of_the_drop(node: RestNode) -> None:
+async def test_a_drop_ends_the_wait_for_a_receipt_with_error_5(node: RestNode) -> None:
     tx = signed(0)
     async with waiting(node, tx) as answer:
         await call(node, "eth_sendRawTransaction", raw(signed(0, gas_price=2 * GWEI)))
@@ -104,7 +104,7 @@ async def test_who_waits_for_a_receipt_hears_of_the_drop(node: RestNode) -> None
         }
 
 
-async def test_who_waits_for_a_receipt_is_answered_at_the_stop(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_of_the_node_ends_the_wait_for_a_receipt(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(tx_hash: TxHash) -> None:
         await asyncio.Event().wait()
 
@@ -129,7 +129,9 @@ class Leaving:
         return {"type": "http.request", "body": self._body}
 
 
-async def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_has_left_ends_the_wait_for_a_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.02)
     monkeypatch.setattr(transaction_methods, "MAX_WAIT_MS", FOR_EVER_MS)
     async with rest_node(tmp_path) as node:
@@ -154,7 +156,7 @@ async def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monk
         assert (await node.core.status()).pending == 1
 
 
-async def test_raw_blocks_and_headers(node: RestNode) -> None:
+async def test_raw_blocks_and_headers_hash_to_the_block_and_hold_its_transactions(node: RestNode) -> None:
     for tx in signed_of_each_type():
         await call(node, "eth_sendRawTransaction", raw(tx))
     node.mine()
@@ -170,7 +172,7 @@ async def test_raw_blocks_and_headers(node: RestNode) -> None:
             assert ["0x" + content.hex() for content in found] == [raw(tx) for tx in txs]
 
 
-async def test_raw_blocks_that_are_not_there(node: RestNode) -> None:
+async def test_an_unknown_raw_block_is_empty_by_number_and_an_error_by_hash(node: RestNode) -> None:
     for method, what in (("debug_getRawHeader", "header"), ("debug_getRawBlock", "block")):
         assert await call(node, method, "0x9") == "0x"
         assert await refusal(node, method, UNKNOWN) == (-32000, f"{what} {UNKNOWN} not found")

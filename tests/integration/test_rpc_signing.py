@@ -92,13 +92,13 @@ async def test_typed_data_that_would_keep_a_worker_busy_is_not_signed(node: Rest
     assert await refusal(node, "eth_signTypedData_v4", ALICE, more) == refused
 
 
-async def test_typed_data_has_all_its_parts(node: RestNode) -> None:
+async def test_typed_data_without_one_of_its_parts_is_refused(node: RestNode) -> None:
     for part in TYPED:
         refused = (-32602, f"typed data: {part} is missing")
         assert await refusal(node, "eth_signTypedData_v4", ALICE, without(TYPED, part)) == refused
 
 
-def test_whoever_signs_typed_data_cannot_end_the_process_with_nested_input() -> None:
+def test_deeply_nested_typed_data_does_not_end_the_process() -> None:
     """In a process of its own: here other tests have imported what raises the limit."""
     program = f"""
 import sys
@@ -185,7 +185,7 @@ async def test_a_transaction_is_signed_and_not_sent(node: RestNode) -> None:
     assert (await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB}))["tx"]["nonce"] == "0x1"
 
 
-async def test_for_strangers_and_out_of_shape(node: RestNode) -> None:
+async def test_signing_for_strangers_and_malformed_arguments_are_refused(node: RestNode) -> None:
     for method, *params in (
         ("eth_sign", STRANGER, MESSAGE),
         ("personal_sign", MESSAGE, STRANGER),
@@ -205,7 +205,7 @@ async def test_for_strangers_and_out_of_shape(node: RestNode) -> None:
     "method",
     ["eth_sign", "personal_sign", "eth_signTypedData", "eth_signTypedData_v4", "eth_signTransaction", "anvil_nodeInfo"],
 )
-async def test_no_other_chain_has_them(node: RestNode, method: str) -> None:
+async def test_on_other_chains_the_methods_do_not_exist(node: RestNode, method: str) -> None:
     node.view.on_info(msgspec.structs.replace(node.core.info(), signs_for=[]))
     absent = f"the method {method} does not exist/is not available"
     assert await refusal(node, method, ALICE, MESSAGE) == (-32601, absent)
@@ -221,7 +221,7 @@ async def test_an_account_is_impersonated_where_the_node_has_its_key(node: RestN
         assert await call(node, f"{tool}_stopImpersonatingAccount", ALICE) is None
 
 
-async def test_tools_know_the_node(tmp_path: Path) -> None:
+async def test_tools_recognise_a_dev_chain(tmp_path: Path) -> None:
     async with rest_node(tmp_path, settings(proposer=ACCOUNTS[7])) as node:
         await call(node, "evm_mine")
         block = await call(node, "eth_getBlockByNumber", "latest")

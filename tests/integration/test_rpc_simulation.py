@@ -71,7 +71,7 @@ async def calls_of(node: RestNode, *asked: Any) -> list[Sequence[Any]]:
     return [block["calls"] for block in await call(node, "eth_simulateV1", *asked)]
 
 
-async def test_a_transfer_is_tried_and_nothing_happens(node: RestNode) -> None:
+async def test_a_simulated_transfer_changes_nothing(node: RestNode) -> None:
     head = await call(node, "eth_getBlockByNumber", "latest", False)
     (block,) = await call(node, "eth_simulateV1", payload(paid(PAYMENT), validation=True), "latest")
     (result,) = block["calls"]
@@ -102,7 +102,7 @@ async def test_what_one_transfer_brings_the_next_can_spend(node: RestNode) -> No
     assert (await refusal(node, "eth_simulateV1", payload(paid(short, onward), validation=True)))[0] == -38014
 
 
-async def test_accounts_and_blocks_are_as_the_caller_says(node: RestNode) -> None:
+async def test_overrides_of_accounts_and_blocks_apply(node: RestNode) -> None:
     rich = {DAVE: {"balance": hex(9 + 2 * 21_000 * 10), "nonce": "0x5"}}
     named = {"baseFeePerGas": "0xa", "gasLimit": hex(42_000), "feeRecipient": CAROL, "time": hex(2**33)}
     pay = {"from": DAVE, "to": BOB, "value": "0x4", "maxFeePerGas": "0xa"}
@@ -123,7 +123,7 @@ async def test_accounts_and_blocks_are_as_the_caller_says(node: RestNode) -> Non
     assert (await refusal(node, "eth_simulateV1", payload(first, too_much, validation=True)))[0] == -38014
 
 
-async def test_coins_that_move_are_told_as_geth_tells_them(node: RestNode) -> None:
+async def test_traced_transfers_are_logged_as_in_geth(node: RestNode) -> None:
     nothing = PAYMENT | {"value": "0x0"}
     (block,) = await call(
         node, "eth_simulateV1", payload(paid(PAYMENT, nothing, PAYMENT | {"to": DAVE}), traceTransfers=True)
@@ -166,7 +166,7 @@ async def test_a_tried_transaction_is_the_one_that_would_be_signed(node: RestNod
     assert rlp.decode(bytes(signed.raw_transaction)[1:])[:9] == rlp.decode(rlp.encode(unsigned))
 
 
-async def test_it_starts_from_any_block(node: RestNode) -> None:
+async def test_a_simulation_starts_from_any_block(node: RestNode) -> None:
     await call(node, "eth_sendTransaction", PAYMENT | {"to": BOB})
     node.mine()
     for block, number, nonce in (("earliest", "0x1", "0x0"), ("latest", "0x2", "0x1")):
@@ -176,13 +176,13 @@ async def test_it_starts_from_any_block(node: RestNode) -> None:
     assert (await refusal(node, "eth_simulateV1", payload(paid()), "0x9"))[1] == "header not found"
 
 
-async def test_what_could_not_be_is_refused(node: RestNode) -> None:
+async def test_an_impossible_simulation_is_refused(node: RestNode) -> None:
     for asked, code, begins in REFUSED:
         found, message = await refusal(node, "eth_simulateV1", asked)
         assert (found, message[: len(begins)]) == (code, begins)
 
 
-async def test_without_validation_a_nonce_is_not_looked_at(node: RestNode) -> None:
+async def test_without_validation_a_nonce_is_ignored(node: RestNode) -> None:
     answer = await answer_of(node, "eth_simulateV1", payload(paid(PAYMENT | {"nonce": "0x9"})))
     assert answer["result"][0]["calls"][0]["status"] == "0x1"
 
@@ -237,7 +237,7 @@ class FarSocket(RecordingSocket):
         pass
 
 
-async def test_over_a_socket_it_counts_as_much(tmp_path: Path) -> None:
+async def test_a_simulation_over_a_socket_counts_as_many_calls(tmp_path: Path) -> None:
     async with rest_node(tmp_path, settings(rate_limit_per_s=0.001, rate_limit_burst=10)) as node:
         nine = {"jsonrpc": "2.0", "id": 1, "method": "eth_simulateV1", "params": [payload(paid(*[PAYMENT] * 9))]}
         socket = FarSocket([nine, nine])
@@ -278,7 +278,7 @@ DAVE_PAYS = {"from": DAVE, "to": BOB, "value": "0x1"}
     ],
     ids=["between blocks", "between transfers", "when every account was read"],
 )
-async def test_a_revert_meanwhile_ends_it(
+async def test_a_revert_meanwhile_ends_a_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: dict[str, Any], is_over: bool
 ) -> None:
     """Dave has coins only in the block that the revert removes."""

@@ -39,12 +39,12 @@ def assert_fits(value: object, schema: str) -> None:
     Draft202012Validator({"$ref": f"#/$defs/{schema}", "$defs": DEFINITIONS}).validate(value)
 
 
-async def test_what_any_chain_answers(node: RestNode) -> None:
+async def test_published_answers_that_hold_for_any_chain_are_given(node: RestNode) -> None:
     for name, request, expected in round_trips("any-chain.io"):
         assert (await node.post(request, "/rpc")).json() == expected, name
 
 
-async def test_refusals_begin_as_published(node: RestNode) -> None:
+async def test_refusals_begin_like_the_published_ones(node: RestNode) -> None:
     published = {
         name.rpartition("/")[2]: response["error"]["message"].partition(":")[0]
         for name, _, response in round_trips("refusals.io")

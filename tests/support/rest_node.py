@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
@@ -23,7 +23,7 @@ class RestNode:
     def __init__(self, core: Core, view: ChainView, node_settings: Settings) -> None:
         self.core = core
         self.view = view
-        self.app = make_app(core, view, EventHub(view, node_settings), node_settings)
+        self.app = make_api(core, view, EventHub(view, node_settings), node_settings).app
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
 
     def mine(self) -> int:

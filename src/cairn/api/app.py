@@ -47,11 +47,6 @@ def make_api(
     return Api(app, HotRoutes(view, Submitter(gateway, view), calls, hosts, origins, limiter, shares, settings))
 
 
-def make_app(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings) -> Edge:
-    """The application without a server of ours."""
-    return make_api(gateway, view, hub, settings).app
-
-
 def make_handlers(
     gateway: CoreGateway, view: ChainView, calls: Dispatcher, limiter: RateLimiter, settings: Settings
 ) -> list[object]:

@@ -3,7 +3,7 @@
 from msgspec.structs import asdict
 
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import BlockSummary, Header, MempoolItem, SignedFields
+from cairn.domain.answers import BlockSummary, Header, SignedFields
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx
 
 
@@ -28,6 +28,11 @@ def pending_json(pending: PendingTx) -> bytes:
     if pending.replaced_by is not None:
         left += f',"replacedBy":"0x{pending.replaced_by.hex()}"'
     return f'{{"txHash":"0x{tx.hash.hex()}","status":"pending",{_own_fields(tx)}{left}}}'.encode()
+
+
+def mempool_json(pending: PendingTx) -> bytes:
+    tx = pending.tx
+    return f'{{"txHash":"0x{tx.hash.hex()}",{_own_fields(tx)},"receivedAt":{pending.received_at}}}'.encode()
 
 
 def confirmed_json(tx: Tx, height: int, position: int, block_hash: BlockHash) -> bytes:
@@ -83,24 +88,6 @@ def signed_view(tx: Tx) -> SignedFields:
         gas=tx.gas,
         gas_price=None if is_dynamic else tx.gas_price,
         signature=hex_text(tx.signature),
-        type=tx.kind,
-        max_fee_per_gas=tx.max_fee if is_dynamic else None,
-        max_priority_fee_per_gas=tx.max_tip if is_dynamic else None,
-    )
-
-
-def pending_item(pending: PendingTx) -> MempoolItem:
-    tx = pending.tx
-    is_dynamic = tx.kind == DYNAMIC_FEE
-    return MempoolItem(
-        tx_hash=hex_text(tx.hash),
-        sender=hex_text(tx.sender),
-        to=hex_text(tx.to),
-        value=tx.value,
-        nonce=tx.nonce,
-        gas=tx.gas,
-        gas_price=tx.gas_price,
-        received_at=pending.received_at,
         type=tx.kind,
         max_fee_per_gas=tx.max_fee if is_dynamic else None,
         max_priority_fee_per_gas=tx.max_tip if is_dynamic else None,

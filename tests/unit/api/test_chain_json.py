@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import asdict, replace
 
-from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json
+from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, mempool_json, pending_json
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import Block, ConfirmedTransaction, PendingTransaction
+from cairn.domain.answers import Block, ConfirmedTransaction, MempoolItem, PendingTransaction
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, BlockHeader, Tx, TxHash
 
 TX = Tx(
@@ -84,6 +84,7 @@ def test_json_written_without_an_encoder_has_the_fields_of_its_type(kind: int) -
     tx = replace(TX, kind=kind, max_fee=10**31, max_tip=10**29)
     for text, described in (
         (pending_json(PendingTx(tx, 0)), PendingTransaction),
+        (mempool_json(PendingTx(tx, 7)), MempoolItem),
         (confirmed_json(tx, 7, 3, BLOCK_HASH), ConfirmedTransaction),
         (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), Block),
     ):

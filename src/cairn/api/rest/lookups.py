@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 import cairn
 from cairn.api.bodies import REVALIDATE, Form, array_response, as_integers, cached_response, encoded, json_response
-from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
+from cairn.api.chain_json import block_summary, header_view, hex_text, mempool_json, pending_json, signed_view
 from cairn.api.chain_reads import list_pending, reverted_meanwhile
 from cairn.api.chain_view import ChainView, wait_until
 from cairn.api.parameters import (
@@ -204,7 +204,7 @@ class Lookups:
         page = await list_pending(self._gateway, limit, query.get("after"), sender)
         headers = {"X-Total-Count": str(page.total)}
         headers |= next_link("/mempool", query, page.next)
-        items = [form(_encode(pending_item(item))) async for item in in_slices(page.items)]
+        items = [form(mempool_json(item)) async for item in in_slices(page.items)]
         return array_response(items, headers)
 
     # Blocks.

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from cairn.api.chain_reads import AnswerCache, CommonWork, reverted_meanwhile
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.call_objects import check_call
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.values import (
@@ -38,10 +38,7 @@ LEAST_TIPS_BYTES = 256 * 1024
 _KEY = re.compile(r"(0[xX])?([0-9a-fA-F]*)")
 
 
-class AccountMethods:
-    def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
-
+class AccountMethods(MethodGroup):
     @rpc_method("eth_getBalance")
     async def get_balance(self, account: object, block: object = None) -> str:
         address, named = parse_account(account, "address"), parse_block(block, "block")
@@ -51,7 +48,7 @@ class AccountMethods:
     async def get_transaction_count(self, account: object, block: object = None) -> str:
         address, named = parse_account(account, "address"), parse_block(block, "block")
         if named.tag == "pending":
-            pending = await self._chain.gateway.next_nonce(address)
+            pending = await self._gateway.next_nonce(address)
             # The account may be newer than the answer about the mempool, never the other way round.
             return quantity(max(pending, (await self._chain.account(address, named)).nonce))
         return quantity((await self._chain.account(address, named)).nonce)
@@ -114,11 +111,11 @@ def check_storage_key(value: object) -> None:
         raise RpcError(SERVER_ERROR, "unable to decode storage key: hex string too long, want at most 32 bytes")
 
 
-class FeeMethods:
+class FeeMethods(MethodGroup):
     """The base fee, which is the same in every block, and tips."""
 
     def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
+        super().__init__(chain)
         self._least_tips = AnswerCache(LEAST_TIPS_BYTES)
         """Of full blocks, by block hash."""
         self._reading = CommonWork()
@@ -140,13 +137,13 @@ class FeeMethods:
     async def fee_history(self, blocks: object, newest_block: object, rewards: object = None) -> dict[str, Any]:
         count, percentiles = parse_number(blocks, "block count"), _parse_percentiles(rewards)
         newest = await self._find_newest(parse_block_number(newest_block, "newest block"))
-        count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
+        count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._view.base + 1)
         if count == 0:
             return {"oldestBlock": "0x0", "gasUsedRatio": []}
         fullness: list[float] = []
         rewards_shown: list[list[str]] = []
-        async for height in self._chain.view.in_slices(range(newest - count + 1, newest + 1)):
-            block_hash, header = self._chain.view.get_header(height)
+        async for height in self._view.in_slices(range(newest - count + 1, newest + 1)):
+            block_hash, header = self._view.get_header(height)
             fullness.append(header.gas_used / header.gas_limit)
             if percentiles:
                 rewards_shown.append([quantity(await self._least_tip(block_hash, header))] * len(percentiles))
@@ -162,7 +159,7 @@ class FeeMethods:
     async def _find_newest(self, block: BlockName) -> int:
         """The height of the block that a fee history ends with. Raises `RpcError` or `BlockNotFound`."""
         height = await self._chain.find_height(block)
-        head = self._chain.view.height
+        head = self._view.height
         if height is None and block.height is not None and block.height > head:
             raise RpcError(SERVER_ERROR, f"request beyond head block: requested {block.height}, head {head}")
         return await self._chain.state_height(block)
@@ -176,11 +173,11 @@ class FeeMethods:
             return 0
         known = self._least_tips.use(block_hash)
         if known is None:
-            reverts = self._chain.view.reverts
+            reverts = self._view.reverts
             prices = await self._reading.do(
-                block_hash, lambda: map(price_in_record, self._chain.view.tx_records(header.height))
+                block_hash, lambda: map(price_in_record, self._view.tx_records(header.height))
             )
-            if self._chain.view.reverts != reverts:
+            if self._view.reverts != reverts:
                 # Some may be of a block that took its place.
                 raise reverted_meanwhile()
             known = (int.from_bytes(min(prices), "big") - header.base_fee).to_bytes(32, "big")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from cairn.api.chain_reads import list_pending
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup
 from cairn.api.rpc.dispatch import LongResult, long_array, long_data, rpc_method, with_long_array
 from cairn.api.rpc.objects import (
     BlockPlace,
@@ -51,11 +51,7 @@ def by_hash(value: object) -> BlockName:
     return BlockName(hash=BlockHash(parse_hash(value, "block hash")))
 
 
-class BlockMethods:
-    def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
-        self._view = chain.view
-
+class BlockMethods(MethodGroup):
     # Blocks.
 
     @rpc_method("eth_blockNumber")
@@ -97,8 +93,8 @@ class BlockMethods:
 
     async def _next_txs(self, count: int = PENDING_SHOWN) -> tuple[list[Tx], int]:
         """The first transactions that the next block can include, and the time by the chain's clock."""
-        status = await self._chain.gateway.status()
-        page = await list_pending(self._chain.gateway, min(count, PENDING_SHOWN), None, None)
+        status = await self._gateway.status()
+        page = await list_pending(self._gateway, min(count, PENDING_SHOWN), None, None)
         # Queued ones come after them.
         return [pending.tx for pending in page.items[: page.pending]], status.now
 
@@ -125,7 +121,7 @@ class BlockMethods:
     @rpc_method("eth_getBlockTransactionCountByHash", first=by_hash)
     async def count_transactions(self, named: BlockName) -> str | None:
         if named.tag == "pending":
-            return quantity(min(PENDING_SHOWN, (await self._chain.gateway.status()).pending))
+            return quantity(min(PENDING_SHOWN, (await self._gateway.status()).pending))
         height = await self._chain.find_height(named)
         return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
 

@@ -68,3 +68,12 @@ class RpcChain:
         await self.view.reach(found.height)
         # None when the block has been pruned meanwhile.
         return self.view.find_location(tx_hash)
+
+
+class MethodGroup:
+    """Methods of JSON-RPC that share the chain; `rpc_method` gives each its name."""
+
+    def __init__(self, chain: RpcChain) -> None:
+        self._chain = chain
+        self._view = chain.view
+        self._gateway = chain.gateway

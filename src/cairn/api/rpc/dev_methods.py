@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import cairn
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import Json
 from cairn.api.rpc.values import (
@@ -31,11 +31,7 @@ _MINED = "0x0"
 """What other tools always answer to `evm_mine`."""
 
 
-class DevMethods:
-    def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
-        self._gateway = chain.gateway
-
+class DevMethods(MethodGroup):
     @rpc_method("evm_mine")
     async def mine(self, options: object = None) -> str:
         """Make one block. The option is its timestamp, or an object with `timestamp` and `blocks`, how many to make."""
@@ -178,7 +174,7 @@ class DevMethods:
     async def metadata(self) -> Json:
         """The fields of hardhat. `instanceId` differs for every chain, and changes with a revert."""
         info, (block_hash, header) = self._chain.info, await self._newest()
-        genesis = self._chain.view.block_hash(self._chain.view.base)
+        genesis = self._view.block_hash(self._view.base)
         return {
             "clientVersion": f"Cairn/v{cairn.__version__}",
             "chainId": info.chain_id,
@@ -188,7 +184,7 @@ class DevMethods:
         }
 
     async def _newest(self) -> tuple[BlockHash, BlockHeader]:
-        return self._chain.view.get_header(await self._chain.view.reach_head())
+        return self._view.get_header(await self._view.reach_head())
 
 
 def _parse_period(fields: Mapping[str, object], name: str) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cairn.api.chain_reads import reverted_meanwhile
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.values import (
@@ -22,18 +22,14 @@ MAX_BLOCKS = 10_000
 """The most block hashes in one answer. If there are more, the oldest are left out."""
 
 
-class FilterMethods:
+class FilterMethods(MethodGroup):
     """The core stores the filters, because a client's next request may reach another worker."""
-
-    def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
-        self._gateway = chain.gateway
 
     @rpc_method("eth_getLogs")
     async def get_logs(self, wanted: object) -> list[str]:
         """Always an empty list: a transfer logs nothing."""
         last = last_named(wanted)
-        if last is not None and last > self._chain.view.height and last > await self._chain.view.reach_head():
+        if last is not None and last > self._view.height and last > await self._view.reach_head():
             raise InvalidParams("block range extends beyond current head block")
         return []
 
@@ -58,7 +54,7 @@ class FilterMethods:
 
     @rpc_method("eth_getFilterChanges")
     async def get_changes(self, name: object) -> list[str]:
-        reverts = self._chain.view.reverts
+        reverts = self._view.reverts
         changes = await self._changes(name)
         if changes.kind == "transactions":
             return [data(tx_hash) async for tx_hash in in_slices(changes.tx_hashes)]
@@ -66,7 +62,7 @@ class FilterMethods:
         return await self._block_hashes(range(first, changes.last_height + 1), reverts)
 
     async def _block_hashes(self, heights: Sequence[int], reverts: int) -> list[str]:
-        view, hashes = self._chain.view, []
+        view, hashes = self._view, []
         async for height in in_slices(heights):
             # Other requests were served: the chain may have been reverted, and the oldest blocks removed.
             if view.reverts != reverts:
@@ -84,7 +80,7 @@ class FilterMethods:
     async def _changes(self, name: object) -> FilterChanges:
         filter_name = parse_name(name)
         # The filter must not advance past what this worker can read: the client would miss the blocks after that.
-        shown = await self._chain.view.reach_head()
+        shown = await self._view.reach_head()
         changes = await self._gateway.find_changes(filter_name, shown)
         if changes is None:
             raise filter_not_found()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import cairn
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.values import data, parse_data, quantity
 from cairn.domain.crypto import keccak256
@@ -16,9 +16,9 @@ MODULES = ("cairn", "debug", "eth", "net", "rpc", "txpool", "web3")
 DEV_MODULES = ("anvil", "evm", "hardhat", "personal")
 
 
-class NodeMethods:
+class NodeMethods(MethodGroup):
     def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
+        super().__init__(chain)
         self._measuring: asyncio.Task[int] | None = None
         self._measured_at = 0.0
 
@@ -44,14 +44,14 @@ class NodeMethods:
         """The nodes of the network that CometBFT is connected to."""
         if self._chain.info.engine == "embedded":
             return "0x0"
-        return quantity((await self._chain.gateway.status()).peers)
+        return quantity((await self._gateway.status()).peers)
 
     @rpc_method("cairn_dataSize")
     async def data_size(self) -> str:
         """Bytes that the data directory occupies, as of a few seconds ago."""
         path = self._chain.info.store_path
         if not path:
-            raise self._chain.view.why_unavailable()
+            raise self._view.why_unavailable()
         now = asyncio.get_running_loop().time()
         if self._measuring is None or (self._measuring.done() and now - self._measured_at >= SIZE_LIFETIME_S):
             self._measured_at = now
@@ -66,7 +66,7 @@ class NodeMethods:
     @rpc_method("eth_coinbase")
     async def coinbase(self) -> str:
         """The proposer of the latest block."""
-        return data(self._chain.view.get_header(await self._chain.view.reach_head())[1].proposer)
+        return data(self._view.get_header(await self._view.reach_head())[1].proposer)
 
     @rpc_method("rpc_modules")
     async def modules(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import msgspec
 
 from cairn.api.chain_reads import reverted_meanwhile
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
@@ -61,10 +61,7 @@ CODES: dict[type[NodeError], int] = {
 BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
 
 
-class SimulationMethods:
-    def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
-
+class SimulationMethods(MethodGroup):
     @rpc_method("eth_simulateV1")
     async def simulate(self, simulation: object, block: object = None) -> list[Json]:
         asked = parse_fields(simulation, "simulation", ("blockStateCalls", *FLAGS))
@@ -83,7 +80,7 @@ class SimulationMethods:
             raise RpcError(LIMIT_EXCEEDED, message)
         height = await self._chain.state_height(parse_block(block, "block"))
         state = TriedState(self._chain, height)
-        parent_hash, parent = self._chain.view.get_header(height)
+        parent_hash, parent = self._view.get_header(height)
         # As in geth: without validation a transfer costs no fee, unless the caller names a base fee.
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []

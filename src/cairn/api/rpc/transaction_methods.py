@@ -15,7 +15,7 @@ from typing import Any
 from cairn.api.chain_view import wait_until
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.block_methods import BlockMethods
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, own_account, own_draft
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
@@ -60,9 +60,9 @@ _ARRAY = re.compile(r"(.+)\[([0-9]*)\]")
 _importing = Lock()
 
 
-class SendingMethods:
+class SendingMethods(MethodGroup):
     def __init__(self, chain: RpcChain, submitter: Submitter, blocks: BlockMethods) -> None:
-        self._chain = chain
+        super().__init__(chain)
         self._submitter = submitter
         self._blocks = blocks
 
@@ -86,7 +86,7 @@ class SendingMethods:
         if isinstance(found, PendingTx):
             message = f"{ADDED} but wasn't processed in {go_duration(wait_ms)}"
             raise RpcError(NOT_IN_TIME, message, data(tx_hash))
-        if found is None and self._chain.view.phase == "draining":
+        if found is None and self._view.phase == "draining":
             message = "resource unavailable: the node is stopping; it keeps the transaction, and goes on with it later"
             raise RpcError(RESOURCE_UNAVAILABLE, message, {"code": ShuttingDown.code, "txHash": data(tx_hash)})
         why = "not known any more" if found is None else found.reason
@@ -98,14 +98,14 @@ class SendingMethods:
         deadline = loop.time() + wait_s
         while True:
             # Watch first, then look: nothing can be missed in between.
-            with self._chain.view.watching(tx_hash) as ended:
+            with self._view.watching(tx_hash) as ended:
                 found = await self._chain.locate(tx_hash)
                 if not isinstance(found, PendingTx):
                     return found
                 await wait_until(ended, deadline - loop.time(), current_caller.get().has_left)
-                if self._chain.view.phase == "draining":
+                if self._view.phase == "draining":
                     # The core is stopping, too, and may not answer any more.
-                    return self._chain.view.find_location(tx_hash)
+                    return self._view.find_location(tx_hash)
                 if not ended.done():
                     return found
 
@@ -146,16 +146,16 @@ def go_duration(duration_ms: int) -> str:
     return f"{minutes}m{rest_ms / 1_000:g}s" if minutes else f"{rest_ms / 1_000:g}s"
 
 
-class SigningMethods:
+class SigningMethods(MethodGroup):
     """On dev chains only: on any other chain no node holds keys, and these methods do not exist."""
 
     def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
+        super().__init__(chain)
         self._thread = ThreadPoolExecutor(1, "typed-data")
 
     async def _sign(self, account: object, digest: bytes) -> str:
         address = own_account(self._chain, parse_account(account, "address"))
-        signature = await self._chain.gateway.make_signature(address, digest)
+        signature = await self._gateway.make_signature(address, digest)
         return data(signature[:64] + bytes((27 + signature[64],)))
 
     @rpc_method("eth_sign")
@@ -177,7 +177,7 @@ class SigningMethods:
     @rpc_method("eth_signTransaction")
     async def sign_transaction(self, transfer: object) -> Json:
         """Fields that are left out get the same values as in `eth_sendTransaction`."""
-        tx = await self._chain.gateway.sign_draft(own_draft(self._chain, transfer))
+        tx = await self._gateway.sign_draft(own_draft(self._chain, transfer))
         chain_id = self._chain.info.chain_id
         return {"raw": data(encode_tx(tx, chain_id)), "tx": transaction_object(tx, chain_id, None)}
 

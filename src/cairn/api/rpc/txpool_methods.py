@@ -6,7 +6,7 @@ from operator import attrgetter
 import msgspec
 
 from cairn.api.chain_reads import list_pending
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.caller import LargeAnswers
 from cairn.api.rpc.dispatch import LongResult, long_object, rpc_method
 from cairn.api.rpc.objects import transaction_object
@@ -25,15 +25,15 @@ Listing = dict[Address, dict[str, bytes]]
 _encode = msgspec.json.Encoder().encode
 
 
-class TxpoolMethods:
+class TxpoolMethods(MethodGroup):
     def __init__(self, chain: RpcChain) -> None:
-        self._chain = chain
+        super().__init__(chain)
         self._listings = LargeAnswers(kept_by_batches=False)
         """Apart from those made from the store, which can be read while the core hangs."""
 
     @rpc_method("txpool_status")
     async def status(self) -> dict[str, str]:
-        status = await self._chain.gateway.status()
+        status = await self._gateway.status()
         return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
 
     @rpc_method("txpool_content")
@@ -58,7 +58,7 @@ class TxpoolMethods:
 
     async def _list(self, sender: Address | None, show: Callable[[Tx], bytes]) -> dict[str, Listing]:
         async with self._listings.place():
-            page = await list_pending(self._chain.gateway, MAX_SHOWN, None, sender)
+            page = await list_pending(self._gateway, MAX_SHOWN, None, sender)
             return await self._sorted(page.items, show)
 
     def _object(self, tx: Tx) -> bytes:
@@ -74,7 +74,7 @@ class TxpoolMethods:
         async for item in in_slices(items):
             txs_of.setdefault(item.tx.sender, []).append(item.tx)
         async for sender in in_slices(sorted(txs_of)):
-            next_nonce = self._chain.view.account(sender).nonce
+            next_nonce = self._view.account(sender).nonce
             async for tx in in_slices(sorted(txs_of[sender], key=attrgetter("nonce"))):
                 is_next = tx.nonce <= next_nonce
                 next_nonce = tx.nonce + 1 if is_next else next_nonce

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
@@ -27,7 +27,7 @@ def get(path: str, settings: Settings | None = None, **headers: str) -> httpx.Re
 
     async def main() -> httpx.Response:
         view = ChainView(Path("unused"), chain_id=1337)
-        app = make_app(ScriptedGateway(), view, EventHub(view, chosen), chosen)
+        app = make_api(ScriptedGateway(), view, EventHub(view, chosen), chosen).app
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             return await http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 

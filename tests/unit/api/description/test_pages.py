@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.description.openapi import encode_openapi
 from cairn.api.description.pages import SHARED_FILES
@@ -29,7 +29,7 @@ def get(path: str, view: ChainView | None = None, settings: Settings | None = No
 
     async def main() -> httpx.Response:
         shown = view or ChainView(Path("unused"), chain_id=1337)
-        app = make_app(ScriptedGateway(), shown, EventHub(shown, chosen), chosen)
+        app = make_api(ScriptedGateway(), shown, EventHub(shown, chosen), chosen).app
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             return await http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 

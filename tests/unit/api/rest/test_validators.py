@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
@@ -61,7 +61,7 @@ def ask(gateway: ScriptedGateway, method: str, body: bytes | None = None, query:
     view = ChainView(Path("unused"))
     view.info = INFO
     view.on_phase("ready", "")
-    app = make_app(gateway, view, EventHub(view, Settings()), Settings())
+    app = make_api(gateway, view, EventHub(view, Settings()), Settings()).app
 
     async def main() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

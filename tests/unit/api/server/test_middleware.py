@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cairn.api.app import make_app
+from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.server.access import HostList, OriginList, RateLimiter
@@ -33,7 +33,7 @@ def send(
 ) -> httpx.Response:
     async def main() -> httpx.Response:
         view = ChainView(Path("unused"), chain_id=1337)
-        app = make_app(ScriptedGateway(), view, EventHub(view, settings), settings)
+        app = make_api(ScriptedGateway(), view, EventHub(view, settings), settings).app
         transport = httpx.ASGITransport(app, client=(client, 5))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8645") as http:
             return await http.request(method, path, headers=headers)
@@ -51,7 +51,7 @@ def test_every_answer_says_which_chain_and_how_long_it_holds() -> None:
 def test_without_a_known_chain_the_header_is_left_out() -> None:
     async def main() -> httpx.Response:
         view = ChainView(Path("unused"))
-        app = make_app(ScriptedGateway(), view, EventHub(view, LISTED), LISTED)
+        app = make_api(ScriptedGateway(), view, EventHub(view, LISTED), LISTED).app
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             return await http.get("/health")
 
@@ -177,7 +177,7 @@ def test_events_without_an_upgrade() -> None:
 def requests_of(client: str, path: str, count: int) -> list[httpx.Response]:
     async def main() -> list[httpx.Response]:
         view = ChainView(Path("unused"), chain_id=1337)
-        app = make_app(ScriptedGateway(), view, EventHub(view, LISTED), LISTED)
+        app = make_api(ScriptedGateway(), view, EventHub(view, LISTED), LISTED).app
         # However long an answer takes, no request is earned meanwhile.
         app.limiter = RateLimiter(LISTED, lambda: 0.0)
         transport = httpx.ASGITransport(app, client=(client, 5))
