@@ -253,7 +253,7 @@ async def test_the_longest_update_that_there_can_be_is_read_by_every_node(valida
         # CometBFT does not run: only what the core does before it asks matters.
         with pytest.raises(EngineUnavailable):
             await core.submit_update(longest)
-        assert core.engine._senders.find(encode_update(longest)) == longest
+        assert core.engine._parsed_txs.find(encode_update(longest)) == longest
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before the write", "after the write"])

@@ -231,7 +231,11 @@ def _bury_core(core: Core) -> None:
     if isinstance(thread, Turns):
         thread.kill()
     if isinstance(engine, NetworkEngine):
-        for executor in (engine._snapshots._intake._thread, engine._senders._threads, engine._senders._block_threads):
+        for executor in (
+            engine._snapshots._intake._thread,
+            engine._parsed_txs._threads,
+            engine._parsed_txs._block_threads,
+        ):
             cast(Executor, executor).kill()
     core.failed.cancel()
     core._arrivals.close()

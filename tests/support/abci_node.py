@@ -83,7 +83,7 @@ class Node:
     def __init__(self, directory: Path, genesis: Genesis = GENESIS) -> None:
         self.chain = ChainStore.open(directory, genesis)
         self.pool = Mempool(genesis.rules, PoolLimits(), self.chain, is_shared=True)
-        self.senders = ParsedTxs(genesis.chain_id, genesis.gas_price)
+        self.parsed_txs = ParsedTxs(genesis.chain_id, genesis.gas_price)
         self.events = Recorder(self.pool)
         self.heard: list[int] = []
         self.seconds = 0.0
@@ -96,7 +96,7 @@ class Node:
             self.chain,
             self.pool,
             Overlay(self.chain),
-            self.senders,
+            self.parsed_txs,
             self.events,
             Refusals(lambda: self.seconds),
             lambda: 1_000.0,

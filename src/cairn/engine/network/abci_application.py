@@ -61,7 +61,7 @@ class NetworkApplication:
         chain: ChainStore,
         pool: Mempool,
         overlay: Overlay,
-        senders: ParsedTxs,
+        parsed_txs: ParsedTxs,
         events: Events,
         refusals: Refusals,
         clock: Callable[[], float],
@@ -72,13 +72,13 @@ class NetworkApplication:
         self._blocks = BlockBuilder(application, chain)
         self._chain = chain
         self._overlay = overlay
-        self._senders = senders
+        self._parsed_txs = parsed_txs
         self._events = events
         self._rules = chain.genesis.rules
         self._unfit: set[TxHash] = set()
         """Transfers with which no block can be made, though they break no rule. It takes a defect to have any."""
         admission = MempoolAdmission(overlay, pool, self._rules, events, self._blocks.apply_update, clock)
-        self._checks = CheckQueue(senders, admission, refusals)
+        self._checks = CheckQueue(parsed_txs, admission, refusals)
         self.list_snapshots = snapshots.list_snapshots
         self.offer_snapshot = snapshots.offer_snapshot
         self.load_snapshot_chunk = snapshots.load_snapshot_chunk
@@ -137,12 +137,12 @@ class NetworkApplication:
 
     def _answer(self, request: _Block, answer: Callable[[_Block, Sequence[Parsed]], _A]) -> _A | Awaitable[_A]:
         """Parse the block's items for `answer`; at once, if none needs a recovery."""
-        parsed = self._senders.find_all(request.txs)
+        parsed = self._parsed_txs.find_all(request.txs)
         return self._answer_later(request, answer) if parsed is None else answer(request, parsed)
 
     async def _answer_later(self, request: _Block, answer: Callable[[_Block, Sequence[Parsed]], _A]) -> _A:
         with self._checks.hold():
-            parsed = await self._senders.resolve(request.txs)
+            parsed = await self._parsed_txs.resolve(request.txs)
         return answer(request, parsed)
 
     def prepare_proposal(self, request: m.PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
@@ -241,7 +241,7 @@ class NetworkApplication:
 
     def close(self) -> None:
         self._checks.close()
-        self._senders.close()
+        self._parsed_txs.close()
 
 
 def _stated_digest(app_state: bytes) -> bytes:

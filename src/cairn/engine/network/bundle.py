@@ -29,13 +29,13 @@ class Bundle(NamedTuple):
     """The parsed transactions, in the same order."""
 
 
-def encode_tickets(raws: Sequence[bytes]) -> list[bytes]:
-    """The transfers in as few bundles as possible, in their order."""
-    return [encode_ticket(raws[start : start + MOST]) for start in range(0, len(raws), MOST)]
+def encode_batches(raws: Sequence[bytes]) -> list[bytes]:
+    """The transfers in as few CometBFT transactions as possible, in their order."""
+    return [encode_batch(raws[start : start + MOST]) for start in range(0, len(raws), MOST)]
 
 
-def encode_ticket(raws: Sequence[bytes]) -> bytes:
-    """One or more transfers as one item."""
+def encode_batch(raws: Sequence[bytes]) -> bytes:
+    """One or more transfers as one CometBFT transaction."""
     return encode_bundle(raws) if len(raws) >= FEWEST else raws[0]
 
 

@@ -24,7 +24,7 @@ from cairn.engine.abci import requests as m
 from cairn.engine.abci.requests import refusal_result
 from cairn.engine.network.bundle import first_in, is_bundle, open_bundle
 from cairn.engine.network.mempool_admission import MempoolAdmission
-from cairn.engine.network.parsed_txs import Meaning, Parsed, ParsedTxs, gather
+from cairn.engine.network.parsed_txs import Parsed, ParsedTxs, Single, gather
 
 READ_PER_S = 1_000
 """Signatures, on average: about a tenth of a processor core."""
@@ -117,21 +117,21 @@ class _Reading:
 
     def __init__(self) -> None:
         self.opened: Sequence[bytes] = ()
-        self.meanings: dict[bytes, Meaning | Rejected] = {}
+        self.singles: dict[bytes, Single | Rejected] = {}
         """A copy, since the cache may forget them meanwhile."""
         self.unread: list[bytes] = []
         self.new: list[bytes] = []
         """The transactions that had to be read."""
 
-    def open(self, raws: Sequence[bytes], senders: ParsedTxs) -> None:
+    def open(self, raws: Sequence[bytes], parsed_txs: ParsedTxs) -> None:
         self.opened = raws
-        self.meanings = senders.known(raws) | self.meanings
-        self.unread = [raw for raw in raws if raw not in self.meanings]
+        self.singles = parsed_txs.known(raws) | self.singles
+        self.unread = [raw for raw in raws if raw not in self.singles]
 
 
 class CheckQueue:
-    def __init__(self, senders: ParsedTxs, judge: MempoolAdmission, refusals: Refusals) -> None:
-        self._senders = senders
+    def __init__(self, parsed_txs: ParsedTxs, judge: MempoolAdmission, refusals: Refusals) -> None:
+        self._parsed_txs = parsed_txs
         self._judge = judge
         self._refusals = refusals
         self._waiting: deque[_Check] = deque()
@@ -146,7 +146,7 @@ class CheckQueue:
 
     def check(self, request: m.CheckTxRequest) -> "m.TxResult | asyncio.Future[m.TxResult]":
         if not self._waiting:
-            known = self._senders.find(request.tx)
+            known = self._parsed_txs.find(request.tx)
             if known is not None:
                 return self._judge.check(request, known)
             if self._is_turned_away(request):
@@ -210,7 +210,7 @@ class CheckQueue:
             check = self._waiting[0]
             # It is cancelled when the connection is lost, and CometBFT's mempool with it.
             if not check.answer.cancelled():
-                known = self._senders.find(check.request.tx)
+                known = self._parsed_txs.find(check.request.tx)
                 if known is not None:
                     self._settle(check, known)
                 elif self._is_turned_away(check.request):
@@ -253,7 +253,7 @@ class CheckQueue:
             self._judge_next(parsed, read)
             return
         raws = [check.request.tx for check in self._next_singles()]
-        known = self._senders.known(raws)
+        known = self._parsed_txs.known(raws)
         new = await self._read([raw for raw in dict.fromkeys(raws) if raw not in known])
         for raw in raws:
             self._judge_next(new.get(raw) or known[raw], int(raw in new))
@@ -273,10 +273,10 @@ class CheckQueue:
             # A worthless bundle mostly shows it in its first transfers: then the rest need not be unpacked.
             first = first_in(raw, FIRST_PART + 1)
             if len(first) > FIRST_PART and not wholly:
-                bundle.open(first[:FIRST_PART], self._senders)
+                bundle.open(first[:FIRST_PART], self._parsed_txs)
                 await self._read_part(bundle, FIRST_PART)
                 self._check_sample(bundle)
-            bundle.open(open_bundle(raw), self._senders)
+            bundle.open(open_bundle(raw), self._parsed_txs)
             part = len(bundle.unread) if wholly else FIRST_PART * GROWTH if bundle.new else FIRST_PART
             while bundle.unread:
                 await self._until_free()
@@ -284,24 +284,24 @@ class CheckQueue:
                 if bundle.unread:
                     self._check_sample(bundle)
                 part *= GROWTH
-            return gather(bundle.opened, bundle.meanings), len(bundle.new)
+            return gather(bundle.opened, bundle.singles), len(bundle.new)
         except Rejected as refusal:
             return refusal, len(bundle.new)
 
     async def _read_part(self, bundle: "_Reading", count: int) -> None:
         part, bundle.unread = bundle.unread[:count], bundle.unread[count:]
-        bundle.meanings |= await self._read(part)
+        bundle.singles |= await self._read(part)
         bundle.new += part
 
     def _check_sample(self, bundle: "_Reading") -> None:
-        new = {tx.hash for tx in _transfers(bundle.new, bundle.meanings)}
-        self._judge.check_sample(_transfers(bundle.opened, bundle.meanings), new)
+        new = {tx.hash for tx in _transfers(bundle.new, bundle.singles)}
+        self._judge.check_sample(_transfers(bundle.opened, bundle.singles), new)
 
-    async def _read(self, raws: list[bytes]) -> dict[bytes, Meaning | Rejected]:
-        meanings = await self._senders.read(raws)
+    async def _read(self, raws: list[bytes]) -> dict[bytes, Single | Rejected]:
+        singles = await self._parsed_txs.read(raws)
         if self._left_before_commit is not None:
             self._left_before_commit -= len(raws)
-        return meanings
+        return singles
 
     def _judge_next(self, parsed: Parsed, read: int) -> None:
         check = self._pop()
@@ -315,7 +315,7 @@ class CheckQueue:
             if not check.request.recheck:
                 self._refusals.add(read)
         elif not isinstance(parsed, Rejected):
-            self._senders.keep(check.request.tx, parsed)
+            self._parsed_txs.keep(check.request.tx, parsed)
 
     def _settle(self, check: _Check, parsed: Parsed) -> m.TxResult | None:
         """Judge it and answer; None for a bug of the node."""
@@ -333,13 +333,13 @@ _BUSY = refusal_result(
 )
 
 
-def _transfers(raws: Sequence[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> list[Tx]:
+def _transfers(raws: Sequence[bytes], singles: Mapping[bytes, Single | Rejected]) -> list[Tx]:
     """The parsed ones before the first that is unread. Raises the `Rejected` of an invalid one."""
     txs = []
-    for raw in takewhile(meanings.__contains__, raws):
-        meaning = meanings[raw]
-        if isinstance(meaning, Rejected):
-            raise meaning
-        if isinstance(meaning, Tx):
-            txs.append(meaning)
+    for raw in takewhile(singles.__contains__, raws):
+        single = singles[raw]
+        if isinstance(single, Rejected):
+            raise single
+        if isinstance(single, Tx):
+            txs.append(single)
     return txs

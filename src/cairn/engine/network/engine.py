@@ -61,13 +61,13 @@ class NetworkEngine:
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
         self._overlay = Overlay(chain)
-        self._senders = ParsedTxs(rules.chain_id, rules.gas_price)
+        self._parsed_txs = ParsedTxs(rules.chain_id, rules.gas_price)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         wait_is_over = asyncio.Event()
         self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)
         self.wake = self._outbox.wake
         self.deciding = self._outbox.deciding
-        self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._senders, self._calls[0], rules.chain_id)
+        self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._parsed_txs, self._calls[0], rules.chain_id)
         self._watch = CometBftWatch(
             self._calls[1],
             lambda: chain.head_header,
@@ -83,7 +83,7 @@ class NetworkEngine:
         )
         self._refusals = Refusals(time.monotonic)
         self._application = NetworkApplication(
-            application, chain, pool, self._overlay, self._senders, self, self._refusals, time.time, self._snapshots
+            application, chain, pool, self._overlay, self._parsed_txs, self, self._refusals, time.time, self._snapshots
         )
         self._stopped = asyncio.Event()
 
@@ -145,7 +145,7 @@ class NetworkEngine:
         raw = encode_update(update)
         # So that it is checked even while peers flood the node. It is parsed as on every other node, because the result
         # is used for blocks, too.
-        self._senders.remember(raw, decode_update(raw))
+        self._parsed_txs.remember(raw, decode_update(raw))
         rpc = Rpc(self._rpc_address, RPC_TIMEOUT_S)
         try:
             error = await rpc.broadcast(raw)

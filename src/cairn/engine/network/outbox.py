@@ -1,9 +1,9 @@
-"""Decides which transactions of the pool are sent to CometBFT, in which order, and when again. `broadcast` sends them.
+"""Decides which transactions of the pool go to CometBFT, in which order, and when again. `Broadcaster` sends them.
 
 A transaction is sent as soon as it can be mined; queued ones stay here. CometBFT may lose a transaction that it
 accepted (code 0), and its mempool is empty after a restart. So the pool is scanned regularly, and what CometBFT's
 mempool is not known to hold is sent again. Under load, transactions are sent in bundles. What is sent in one call, a
-transaction or a bundle, is a ticket.
+transaction or a bundle, is a batch.
 
 The entry in the pool has the state of each transaction:
 
@@ -25,7 +25,7 @@ import structlog
 
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx, TxHash
-from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_ticket
+from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_batch
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import IN_CACHE, CometBftRefusal, Rpc, RpcAway
@@ -35,7 +35,7 @@ from cairn.mempool.pool import Mempool
 SCAN_SHARE = 20
 """The pause after a scan is at least this many times as long as the scan."""
 BUSY = 8
-"""After sending this many, the next sending waits longer, since each ticket costs every node a recheck per block."""
+"""After sending this many, the next sending waits longer, since each batch costs every node a recheck per block."""
 FULL = "mempool is full"
 TOO_LARGE = "Tx too large"
 
@@ -48,7 +48,7 @@ class Timing(NamedTuple):
     stale_after_s: float = 20.0
     """Peers may have refused what has waited this long, and CometBFT offers a transaction to each peer only once."""
     gather_s: float = 0.05
-    """Pause after a sending. What arrives meanwhile is sent on one ticket."""
+    """Pause after a sending. What arrives meanwhile is sent in one batch."""
     gather_busy_s: float = 0.5
     """The same on a busy node."""
     quiet_s: float = 0.1
@@ -61,16 +61,12 @@ class Timing(NamedTuple):
 USUAL = Timing()
 
 
-class Ticket(NamedTuple):
-    """What is sent to CometBFT as one transaction."""
-
-    txs: Sequence[Tx]
-
-
+Batch = list[Tx]
+"""What is sent to CometBFT as one transaction: a transfer, or a bundle of some."""
 Answer = CometBftRefusal | RpcAway | None
-"""The result of a ticket: CometBFT's refusal, its absence, or None if it worked. Also None after a wait."""
-Steps = Generator[Ticket | float, Answer, None]
-"""Tickets to send, and seconds to wait, unless the outbox ends the wait."""
+"""The result of a batch: CometBFT's refusal, its absence, or None if it worked. Also None after a wait."""
+Steps = Generator[Batch | float, Answer, None]
+"""Batches to send, and seconds to wait, unless the outbox ends the wait."""
 
 
 class _Event(Enum):
@@ -78,14 +74,14 @@ class _Event(Enum):
     DECIDED = auto()
 
 
-class _Taken(Enum):
-    """The state of a ticket."""
+class _Result(Enum):
+    """What CometBFT did with a batch."""
 
-    YES = auto()
-    NO = auto()
-    """CometBFT accepts no more now."""
-    IN_PARTS = auto()
-    """It was too large, and must be sent again in smaller parts."""
+    TAKEN = auto()
+    REFUSED = auto()
+    """It accepts no more now."""
+    TOO_LARGE = auto()
+    """It must be sent again in smaller parts."""
 
 
 class Outbox:
@@ -106,7 +102,7 @@ class Outbox:
         self._work_clock = work_clock
         self._timing = timing
         self._most = MOST
-        """How many transactions a ticket has."""
+        """How many transactions a batch has."""
         self._next_seq = 0
         """All that arrived before it has been scanned."""
         self._waits_for: _Event | None = None
@@ -134,7 +130,7 @@ class Outbox:
         """These were removed from the pool."""
         self._decided()
         # A block may fill the gap before a queued transaction, or make room in CometBFT's mempool.
-        if self._is_blocked or self._makes_ready(txs):
+        if self._is_blocked or self._makes_pending(txs):
             self._is_blocked = False
             self.look_at_all()
 
@@ -168,7 +164,7 @@ class Outbox:
         if self._waits_for is event:
             self._wait_is_over()
 
-    def _makes_ready(self, confirmed: Sequence[Tx]) -> bool:
+    def _makes_pending(self, confirmed: Sequence[Tx]) -> bool:
         """Whether another one that can be mined is still to be sent after these."""
         for tx in {tx.sender: tx for tx in confirmed}.values():
             entry = next(self._pool.order.pending_from(tx.sender, tx.nonce + 1), None)
@@ -179,7 +175,7 @@ class Outbox:
     # What is to be done.
 
     def steps(self) -> Steps:
-        """Endless; the caller sends back the result of each ticket."""
+        """Endless; the caller sends back the result of each batch."""
         while True:
             yield from self._until(_Event.WOKEN, self._scan_at, lambda: self._is_woken)
             self._is_woken = False
@@ -244,7 +240,7 @@ class Outbox:
         return due
 
     def _new(self) -> list[Entry]:
-        """What has arrived since the last scan and can be mined, and the queued ones that it made ready."""
+        """What has arrived since the last scan and can be mined, and the queued ones that became pending by it."""
         new = self._pool.order.entries_since(self._next_seq)
         if new:
             self._next_seq = new[0].seq + 1
@@ -272,12 +268,12 @@ class Outbox:
         wanted = self._still_wanted(due)
         at = 0
         while at < len(wanted):
-            end = self._end_of_ticket(wanted, at)
+            end = self._end_of_batch(wanted, at)
             # Skip what was removed from the pool while others were sent.
-            taken = yield from self._hand_over([entry for entry in wanted[at:end] if self._is_here(entry)])
-            if taken is _Taken.NO:
+            result = yield from self._hand_over([entry for entry in wanted[at:end] if self._is_here(entry)])
+            if result is _Result.REFUSED:
                 return
-            if taken is _Taken.YES:
+            if result is _Result.TAKEN:
                 at = end
         self._is_busy = len(wanted) >= BUSY
         self._send_at = self._clock() + (self._timing.gather_busy_s if self._is_busy else self._timing.gather_s)
@@ -296,53 +292,53 @@ class Outbox:
     def _is_here(self, entry: Entry) -> bool:
         return self._pool.order.entries.get(entry.tx.hash) is entry
 
-    def _end_of_ticket(self, entries: Sequence[Entry], at: int) -> int:
-        """Where the ticket that begins at `at` ends. A returned transaction travels alone: it may spoil a bundle."""
+    def _end_of_batch(self, entries: Sequence[Entry], at: int) -> int:
+        """Where the batch that begins at `at` ends. A returned transaction travels alone: it may spoil a bundle."""
         most = min(at + self._most, len(entries))
         for end in range(at, most):
             if entries[end].delivery is RETURNED:
                 return max(end, at + 1)
         return most
 
-    def _hand_over(self, entries: list[Entry]) -> Generator[Ticket, Answer, _Taken]:
+    def _hand_over(self, entries: list[Entry]) -> Generator[Batch, Answer, _Result]:
         if not entries:
-            return _Taken.YES
+            return _Result.TAKEN
         unsent = RETURNED if entries[0].delivery is RETURNED else HERE
         now = self._clock()
         for entry in entries:
             entry.send(now)
-        answer = yield Ticket([entry.tx for entry in entries])
+        answer = yield [entry.tx for entry in entries]
         if answer is None or (isinstance(answer, CometBftRefusal) and IN_CACHE in answer.data):
-            return _Taken.YES
+            return _Result.TAKEN
         for entry in entries:
             if entry.delivery is SENT:
                 entry.delivery = unsent
         return self._judge(answer, len(entries))
 
-    def _judge(self, answer: CometBftRefusal | RpcAway, count: int) -> _Taken:
+    def _judge(self, answer: CometBftRefusal | RpcAway, count: int) -> _Result:
         if isinstance(answer, RpcAway):
             log.debug("cannot broadcast", reason=str(answer))
-            return _Taken.NO
+            return _Result.REFUSED
         if TOO_LARGE in answer.data and count >= FEWEST:
             self._most = max(1, count // 2)
             log.warning("CometBFT takes only small transactions: raise mempool.max_tx_bytes", together=self._most)
-            return _Taken.IN_PARTS
+            return _Result.TOO_LARGE
         if FULL in answer.data:
             self._is_blocked = True
-            return _Taken.NO
+            return _Result.REFUSED
         log.warning("CometBFT does not take a transaction", reason=str(answer))
         # A single one must not delay others.
-        return _Taken.YES if TOO_LARGE in answer.data else _Taken.NO
+        return _Result.TAKEN if TOO_LARGE in answer.data else _Result.REFUSED
 
 
 class Broadcaster:
     def __init__(
-        self, outbox: Outbox, wait_is_over: asyncio.Event, senders: ParsedTxs, rpc: Rpc, chain_id: int
+        self, outbox: Outbox, wait_is_over: asyncio.Event, parsed_txs: ParsedTxs, rpc: Rpc, chain_id: int
     ) -> None:
         """The outbox sets `wait_is_over`."""
         self._outbox = outbox
         self._wait_is_over = wait_is_over
-        self._senders = senders
+        self._parsed_txs = parsed_txs
         self._rpc = rpc
         self._chain_id = chain_id
         self._stopped = False
@@ -356,7 +352,7 @@ class Broadcaster:
         step = next(steps)
         while not self._stopped:
             answer: Answer = None
-            if isinstance(step, Ticket):
+            if isinstance(step, list):
                 answer = await self._hand_over(step)
             else:
                 await self._wait(step)
@@ -368,16 +364,15 @@ class Broadcaster:
             async with asyncio.timeout(seconds):
                 await self._wait_is_over.wait()
 
-    async def _hand_over(self, ticket: Ticket) -> Answer:
-        txs = ticket.txs
+    async def _hand_over(self, txs: Batch) -> Answer:
         raws = [encode_tx(tx, self._chain_id) for tx in txs]
         # So that our own CheckTx need not recover the sender.
         for tx, raw in zip(txs, raws, strict=True):
-            self._senders.remember(raw, tx)
-        ticket_raw = encode_ticket(raws)
+            self._parsed_txs.remember(raw, tx)
+        batch_raw = encode_batch(raws)
         if len(raws) >= FEWEST:
-            self._senders.remember_bundle(ticket_raw, Bundle(tuple(raws), tuple(txs)))
+            self._parsed_txs.remember_bundle(batch_raw, Bundle(tuple(raws), tuple(txs)))
         try:
-            return await self._rpc.broadcast(ticket_raw)
+            return await self._rpc.broadcast(batch_raw)
         except RpcAway as away:
             return away

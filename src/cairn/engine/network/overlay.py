@@ -4,7 +4,6 @@ After a commit it is empty, and CometBFT rechecks everything that its mempool st
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -13,13 +12,6 @@ from cairn.domain.governance import Update
 from cairn.domain.rules import SenderBudget, validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import Address, Rules, Tx
-
-
-class Takings(NamedTuple):
-    """The result of checking many at once."""
-
-    taken: list[Tx]
-    refused: list[tuple[Tx, Rejected]]
 
 
 class _SenderTxs(SenderBudget, gc=True):
@@ -65,8 +57,11 @@ class Overlay:
     def merge(self, trial: "Overlay") -> None:
         self._by_sender.update(trial._by_sender)
 
-    def take(self, txs: Iterable[Tx], rules: Rules) -> Takings:
-        """Count all that can be mined. Used nonces, and what is already counted, are skipped."""
+    def take(self, txs: Iterable[Tx], rules: Rules) -> tuple[list[Tx], list[tuple[Tx, Rejected]]]:
+        """Count all that can be mined. Returns those, and the others with the reasons.
+
+        Used nonces, and what is already counted, are skipped.
+        """
         taken: list[Tx] = []
         refused: list[tuple[Tx, Rejected]] = []
         by_sender, txs_of_sender = self._by_sender, self._sender_txs_of
@@ -87,7 +82,7 @@ class Overlay:
                 refused.append((tx, refusal))
             else:
                 taken.append(tx)
-        return Takings(taken, refused)
+        return taken, refused
 
     def holds(self, tx: Tx) -> bool:
         """Whether CometBFT's mempool has it, as far as its checks since the last block show."""

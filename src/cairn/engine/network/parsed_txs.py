@@ -11,8 +11,9 @@ from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
 
-Meaning = Tx | Update
-Parsed = Meaning | Bundle | Rejected
+Single = Tx | Update
+"""A CometBFT transaction that is not a bundle."""
+Parsed = Single | Bundle | Rejected
 """A transfer, a validator update, a bundle of transfers, or the reason why the bytes are invalid."""
 
 REMEMBERED = 131_072
@@ -28,7 +29,7 @@ CHUNK = 64
 """How many a thread takes at once."""
 
 
-def parse(raw: bytes, chain_id: int, base_fee: int) -> Meaning | Rejected:
+def parse(raw: bytes, chain_id: int, base_fee: int) -> Single | Rejected:
     """Parse untrusted bytes that are not a bundle."""
     try:
         return decode_update(raw) if is_update(raw) else decode_tx(raw, chain_id, base_fee)
@@ -48,13 +49,13 @@ class ParsedTxs:
         self._chain_id = chain_id
         self._base_fee = base_fee
         self._bundles: LruCache[bytes, Bundle] = LruCache(BUNDLED, weigh=lambda bundle: len(bundle.txs))
-        self._known: LruCache[bytes, Meaning] = LruCache(REMEMBERED)
+        self._known: LruCache[bytes, Single] = LruCache(REMEMBERED)
         # libsecp256k1 releases the interpreter lock, so the event loop continues.
-        self._threads = ThreadPoolExecutor(THREADS, "senders")
+        self._threads = ThreadPoolExecutor(THREADS, "parse")
         # Separate threads: a block must never wait for transactions from peers.
-        self._block_threads = ThreadPoolExecutor(THREADS, "block-senders")
+        self._block_threads = ThreadPoolExecutor(THREADS, "parse-block")
 
-    def find(self, raw: bytes) -> Meaning | Bundle | None:
+    def find(self, raw: bytes) -> Single | Bundle | None:
         """The parsed transaction, if it needs no recovery."""
         if not is_bundle(raw):
             return self._known.get(raw)
@@ -72,7 +73,7 @@ class ParsedTxs:
         self.remember_bundle(raw, found)
         return found
 
-    def keep(self, raw: bytes, accepted: Meaning | Bundle) -> None:
+    def keep(self, raw: bytes, accepted: Single | Bundle) -> None:
         """Cache an accepted transaction."""
         if isinstance(accepted, Bundle):
             for inner, tx in zip(accepted.raws, accepted.txs, strict=True):
@@ -81,8 +82,8 @@ class ParsedTxs:
         else:
             self.remember(raw, accepted)
 
-    def remember(self, raw: bytes, meaning: Meaning) -> None:
-        self._known.keep(raw, meaning)
+    def remember(self, raw: bytes, single: Single) -> None:
+        self._known.keep(raw, single)
 
     def remember_bundle(self, raw: bytes, bundle: Bundle) -> None:
         self._bundles.keep(raw, bundle)
@@ -97,12 +98,12 @@ class ParsedTxs:
             found.append(opened)
         return found
 
-    def known(self, raws: Iterable[bytes]) -> dict[bytes, Meaning | Rejected]:
+    def known(self, raws: Iterable[bytes]) -> dict[bytes, Single | Rejected]:
         """Those that need no recovery, parsed; none may be a bundle."""
         known = self._known
-        return {raw: meaning for raw in raws if (meaning := known.get(raw)) is not None}
+        return {raw: single for raw in raws if (single := known.get(raw)) is not None}
 
-    async def read(self, raws: Sequence[bytes]) -> dict[bytes, Meaning | Rejected]:
+    async def read(self, raws: Sequence[bytes]) -> dict[bytes, Single | Rejected]:
         """Each of them parsed; none may be a bundle. Nothing is cached, since they are untrusted."""
         return dict(zip(raws, await self._parse_all(raws, self._threads, FEW_CHECKED), strict=True))
 
@@ -122,16 +123,16 @@ class ParsedTxs:
                 inside[raw] = open_bundle(raw)
             except Rejected as refusal:
                 resolved[raw] = refusal
-        meanings = await self._recover(dict.fromkeys(single + [raw for opened in inside.values() for raw in opened]))
-        resolved |= meanings
+        singles = await self._recover(dict.fromkeys(single + [raw for opened in inside.values() for raw in opened]))
+        resolved |= singles
         for raw, opened in inside.items():
-            found = gather(opened, meanings)
+            found = gather(opened, singles)
             if isinstance(found, Bundle):
                 self.remember_bundle(raw, found)
             resolved[raw] = found
         return [resolved[raw] for raw in raws]
 
-    async def _recover(self, raws: Iterable[bytes]) -> dict[bytes, Meaning | Rejected]:
+    async def _recover(self, raws: Iterable[bytes]) -> dict[bytes, Single | Rejected]:
         # A copy: the cache may forget entries while others are recovered.
         resolved = self.known(raws)
         missing = [raw for raw in raws if raw not in resolved]
@@ -141,9 +142,7 @@ class ParsedTxs:
                 self.remember(raw, parsed)
         return resolved
 
-    async def _parse_all(
-        self, raws: Sequence[bytes], threads: ThreadPoolExecutor, few: int
-    ) -> list[Meaning | Rejected]:
+    async def _parse_all(self, raws: Sequence[bytes], threads: ThreadPoolExecutor, few: int) -> list[Single | Rejected]:
         if len(raws) <= few:
             return self._parse_chunk(raws)
         loop = asyncio.get_running_loop()
@@ -151,7 +150,7 @@ class ParsedTxs:
         parsed = await asyncio.gather(*(loop.run_in_executor(threads, self._parse_chunk, chunk) for chunk in chunks))
         return [item for chunk in parsed for item in chunk]
 
-    def _parse_chunk(self, raws: Sequence[bytes]) -> list[Meaning | Rejected]:
+    def _parse_chunk(self, raws: Sequence[bytes]) -> list[Single | Rejected]:
         return [parse(raw, self._chain_id, self._base_fee) for raw in raws]
 
     def close(self) -> None:
@@ -159,17 +158,17 @@ class ParsedTxs:
             threads.shutdown(wait=True, cancel_futures=True)
 
 
-def gather(opened: Sequence[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> Bundle | Rejected:
+def gather(opened: Sequence[bytes], singles: Mapping[bytes, Single | Rejected]) -> Bundle | Rejected:
     """A bundle of parsed transfers. One invalid transfer makes it invalid, since its maker must have known.
 
-    Raises `KeyError` if one is not in `known`.
+    Raises `KeyError` if one is not in `singles`.
     """
     txs = []
     for raw in opened:
-        meaning = meanings[raw]
-        if isinstance(meaning, Rejected):
-            return meaning
-        if not isinstance(meaning, Tx):
+        tx = singles[raw]
+        if isinstance(tx, Rejected):
+            return tx
+        if not isinstance(tx, Tx):
             return InvalidField("bundle", "holds what is no transfer")
-        txs.append(meaning)
+        txs.append(tx)
     return Bundle(tuple(opened), tuple(txs))

@@ -9,7 +9,7 @@ from cairn.domain.governance import Governance, Update
 from cairn.domain.transition import Ledger, StateView
 from cairn.domain.types import Address, Rules, Tx, TxHash
 from cairn.engine.abci.wire import proposed_size_bytes
-from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
+from cairn.engine.network.bundle import MOST, Bundle, encode_batches
 from cairn.engine.network.parsed_txs import Parsed
 
 ApplyUpdate = Callable[[Update], Governance]
@@ -128,8 +128,8 @@ def propose(
             heapq.heapreplace(heads, (sender_txs[-1].price_rank, sender_txs[-1].arrival, sender))
         else:
             heapq.heappop(heads)
-    tickets = encode_tickets(chosen)
-    return tickets if update is None else [update, *tickets]
+    batches = encode_batches(chosen)
+    return batches if update is None else [update, *batches]
 
 
 def _fits(ledger: Ledger, tx: Tx) -> bool:

@@ -109,7 +109,7 @@ def test_order_is_kept_while_senders_are_recovered(node: Node) -> None:
     async def check_all() -> list[m.TxResult]:
         answers = [node.app.check_tx(m.CheckTxRequest(raw(nonce), False)) for nonce in range(200)]
         # Known already, but it must not overtake those before it.
-        node.senders.remember(raw(200), signed(200))
+        node.parsed_txs.remember(raw(200), signed(200))
         answers.append(node.app.check_tx(m.CheckTxRequest(raw(200), False)))
         return [await answer if isinstance(answer, Awaitable) else answer for answer in answers]
 

@@ -29,7 +29,7 @@ class Mempools(Rpc):
 
     def __init__(self) -> None:
         super().__init__("unix:///nowhere", 1.0)
-        self.tickets: list[list[Tx]] = []
+        self.batches: list[list[Tx]] = []
         self.answer: Callable[[Sequence[Tx]], CometBftRefusal | None] = lambda txs: None
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
@@ -37,12 +37,12 @@ class Mempools(Rpc):
         raws = open_bundle(raw) if is_bundle(raw) else [raw]
         txs = [decode_tx(raw, CHAIN_ID, GWEI) for raw in raws]
         answer = self.answer(txs)
-        self.tickets.append(txs)
+        self.batches.append(txs)
         return answer
 
     @property
     def sent(self) -> list[Tx]:
-        return [tx for ticket in self.tickets for tx in ticket]
+        return [tx for batch in self.batches for tx in batch]
 
 
 class State:
@@ -63,10 +63,10 @@ class Scene:
         self.rpc = Mempools()
         self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
         self.overlay = Overlay(self.state)
-        self.senders = ParsedTxs(CHAIN_ID, GWEI)
+        self.parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
         wait_is_over = asyncio.Event()
         self.outbox = Outbox(self.pool, self.overlay, wait_is_over.set, lambda: virtual_loop().now, work_clock, timing)
-        self.broadcaster = Broadcaster(self.outbox, wait_is_over, self.senders, self.rpc, CHAIN_ID)
+        self.broadcaster = Broadcaster(self.outbox, wait_is_over, self.parsed_txs, self.rpc, CHAIN_ID)
 
     def admit(self, *nonces: int, sender: int = 0, local: bool = True) -> None:
         for nonce in nonces:
@@ -95,11 +95,11 @@ class Scene:
         # A sending that has begun ends.
         await asyncio.sleep(0.02)
         assert [tx.nonce for tx in self.rpc.sent] == list(nonces)
-        self.rpc.tickets.clear()
+        self.rpc.batches.clear()
 
     async def nothing_is_sent(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
-        assert not self.rpc.tickets
+        assert not self.rpc.batches
 
     def give_back(self, *txs: Tx) -> None:
         """CheckTx refuses them, or they are thrown out."""
@@ -125,7 +125,7 @@ def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
         await story()
         scene.broadcaster.stop()
         await running
-        scene.senders.close()
+        scene.parsed_txs.close()
 
     run_virtual(main())
 
@@ -140,10 +140,10 @@ def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene, monkeypatch: pytes
         await scene.until_sent(2, 3)
         # CheckTx will have nothing to recover, and no bundle to open.
         raws = [encode_tx(signed(nonce), CHAIN_ID) for nonce in (2, 3)]
-        assert scene.senders.find(raws[0]) == signed(2)
-        bundle = scene.senders.find(encode_bundle(raws))
+        assert scene.parsed_txs.find(raws[0]) == signed(2)
+        bundle = scene.parsed_txs.find(encode_bundle(raws))
         assert isinstance(bundle, Bundle)
-        assert bundle.txs[0] is scene.senders.find(raws[0])
+        assert bundle.txs[0] is scene.parsed_txs.find(raws[0])
 
     play(scene, story)
 
@@ -186,7 +186,7 @@ def test_a_busy_node_gathers_only_for_so_long(scene: Scene) -> None:
         for nonce in range(8, 18):
             scene.admit(nonce)
             await asyncio.sleep(0.9 * USUAL.quiet_s)
-        first, *_ = scene.rpc.tickets
+        first, *_ = scene.rpc.batches
         assert [tx.nonce for tx in first] == [8, 9, 10, 11, 12, 13]
 
     play(scene, story)
@@ -395,12 +395,12 @@ def test_known_ones_count_as_sent(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_tickets_shrink_to_what_cometbft_takes(scene: Scene) -> None:
+def test_batches_shrink_to_what_cometbft_takes(scene: Scene) -> None:
     async def story() -> None:
         scene.rpc.answer = lambda txs: TOO_LARGE if len(txs) > 2 else None
         scene.admit(*range(5))
         await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
+        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
 
     play(scene, story)
 
@@ -410,7 +410,7 @@ def test_one_alone_that_is_too_large_keeps_nobody_back(scene: Scene) -> None:
         scene.rpc.answer = lambda txs: TOO_LARGE if txs[0].nonce == 0 else None
         scene.admit(0, 1, 2)
         await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2], [0], [1], [2]]
+        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2], [0], [1], [2]]
 
     play(scene, story)
 
@@ -424,7 +424,7 @@ def test_what_came_back_goes_out_alone(scene: Scene) -> None:
         scene.admit(4)
         scene.outbox.look_at_all()
         await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0], [1], [2], [3], [4]]
+        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0], [1], [2], [3], [4]]
 
     play(scene, story)
 
@@ -437,7 +437,7 @@ def test_what_follows_soon_goes_out_together(scene: Scene) -> None:
             scene.admit(nonce)
             await asyncio.sleep(0)
         await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[1, 2, 3]]
+        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[1, 2, 3]]
 
     play(scene, story)
 

@@ -6,9 +6,9 @@ from cairn.domain.errors import InvalidField
 from cairn.domain.governance import UPDATE_PREFIX
 from cairn.engine.network.bundle import (
     MOST,
+    encode_batch,
+    encode_batches,
     encode_bundle,
-    encode_ticket,
-    encode_tickets,
     first_in,
     is_bundle,
     open_bundle,
@@ -39,8 +39,8 @@ def test_there_are_2_to_512_in_a_bundle(count: int) -> None:
 
 
 def test_one_alone_goes_as_it_is() -> None:
-    assert encode_ticket(raws(1)) == raws(1)[0]
-    assert is_bundle(encode_ticket(raws(2)))
+    assert encode_batch(raws(1)) == raws(1)[0]
+    assert is_bundle(encode_batch(raws(2)))
     assert not is_bundle(raws(1)[0])
     assert not is_bundle(b"")
 
@@ -49,8 +49,8 @@ def test_one_alone_goes_as_it_is() -> None:
     ("count", "sizes"), [(0, []), (1, [1]), (MOST, [MOST]), (MOST + 1, [MOST, 1]), (2 * MOST + 2, [MOST, MOST, 2])]
 )
 def test_many_go_in_as_few_bundles_as_hold_them(count: int, sizes: list[int]) -> None:
-    tickets = encode_tickets(raws(count))
-    opened = [open_bundle(ticket) if is_bundle(ticket) else [ticket] for ticket in tickets]
+    batches = encode_batches(raws(count))
+    opened = [open_bundle(batch) if is_bundle(batch) else [batch] for batch in batches]
     assert [len(each) for each in opened] == sizes
     assert [raw for each in opened for raw in each] == raws(count)
 

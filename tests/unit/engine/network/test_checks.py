@@ -85,7 +85,7 @@ def test_transfers_that_pay_in_front_of_others_do_not_make_a_bundle_worth_readin
 def test_old_transfers_are_not_all_read_again(node: Node, read: list[bytes]) -> None:
     node.finalize([bundle(*range(40))])
     node.app.commit()
-    node.senders._known.clear()
+    node.parsed_txs._known.clear()
     read.clear()
     assert check(node, bundle(*range(39, -1, -1))) == [NodeError.abci_code]
     assert len(read) == FIRST_PART
@@ -109,8 +109,8 @@ def test_a_bundle_that_cometbft_holds_stays_for_its_last_transfers(node: Node) -
     assert check(node, together) == [0]
     node.finalize([bundle(*range(18))])
     node.app.commit()
-    node.senders._known.clear()
-    node.senders._bundles.clear()
+    node.parsed_txs._known.clear()
+    node.parsed_txs._bundles.clear()
     assert check(node, together, recheck=True) == [0]
 
 
@@ -118,7 +118,7 @@ def test_what_was_refused_is_not_remembered(node: Node, forger: Forger) -> None:
     """Else anybody could push out what is checked again after every block."""
     forged = forger.transfer()
     assert check(node, forged, raw(7), encode_bundle([raw(8), raw(9)])) == [POOR, 8, 8]
-    assert [node.senders.find(item) for item in (forged, raw(7), raw(8))] == [None] * 3
+    assert [node.parsed_txs.find(item) for item in (forged, raw(7), raw(8))] == [None] * 3
 
 
 # The budget.
@@ -131,7 +131,7 @@ def test_over_budget_nothing_unknown_is_read_until_time_has_passed(
     assert len(read) == READ_AT_ONCE
     assert check(node, forger.transfer(), forger.bundle(), raw(0)) == [BUSY] * 3
     # What this node sends itself is known to it.
-    node.senders.remember(raw(0), signed(0))
+    node.parsed_txs.remember(raw(0), signed(0))
     assert check(node, raw(0)) == [0]
     assert len(read) == READ_AT_ONCE
     node.seconds += 2 / READ_PER_S
@@ -142,7 +142,7 @@ def test_an_update_that_this_node_hands_over_is_checked_whatever_the_budget(node
     exhaust(node, forger)
     wanted = update(0, SECOND, 0, 1)
     assert check(node, wanted) == [BUSY]
-    node.senders.remember(wanted, decode_update(wanted))
+    node.parsed_txs.remember(wanted, decode_update(wanted))
     assert check(node, wanted) == [0]
 
 
@@ -158,7 +158,7 @@ def test_what_is_accepted_costs_nothing_of_the_budget(node: Node, forger: Forger
 def test_what_cometbft_holds_is_checked_again_whatever_the_budget(node: Node, forger: Forger) -> None:
     check(node, raw(0))
     exhaust(node, forger)
-    node.senders._known.clear()
+    node.parsed_txs._known.clear()
     node.finalize([])
     node.app.commit()
     assert check(node, raw(0), recheck=True) == [0]
@@ -208,7 +208,7 @@ def test_a_block_that_waits_for_its_commit_does_not_wait_for_all(node: Node, mon
     node.finalize([])
     assert check(node, bundle(*range(10))) == [0]
     assert check(node, raw(10), bundle(11, 12)) == [BUSY] * 2
-    node.senders.remember(raw(10), signed(10))
+    node.parsed_txs.remember(raw(10), signed(10))
     assert check(node, raw(10)) == [0]
     node.app.commit()
     assert check(node, raw(0, sender=1)) == [0]

@@ -6,7 +6,7 @@ import pytest
 
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Account, Address, Tx
-from cairn.engine.network.outbox import BUSY, USUAL, Answer, Outbox, Ticket
+from cairn.engine.network.outbox import BUSY, USUAL, Answer, Batch, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import CometBftRefusal, RpcAway
 from cairn.mempool.order import HERE, RETURNED, SENT, Delivery, Entry
@@ -31,7 +31,7 @@ class Scene:
         self.overlay = Overlay(State())
         self.outbox = Outbox(self.pool, self.overlay, self._end_wait, lambda: self.now, lambda: 0.0)
         self._steps = self.outbox.steps()
-        self.step: Ticket | float = next(self._steps)
+        self.step: Batch | float = next(self._steps)
 
     def _end_wait(self) -> None:
         self.waits_ended += 1
@@ -55,8 +55,8 @@ class Scene:
             self.overlay.check(signed(nonce))
             self.overlay.add(signed(nonce))
 
-    def go_on(self, answer: Answer = None) -> Ticket | float:
-        """The ticket was answered, or the wait is over."""
+    def go_on(self, answer: Answer = None) -> Batch | float:
+        """The batch was answered, or the wait is over."""
         self.step = self._steps.send(answer)
         return self.step
 
@@ -68,11 +68,11 @@ class Scene:
         self.go_on()
         return waited_s
 
-    def ticket(self) -> list[int]:
-        """The nonces on the ticket that is to be handed over; waits for it, but not for ever."""
+    def batch(self) -> list[int]:
+        """The nonces in the batch that is to be handed over; waits for it, but not for ever."""
         for _ in range(100):
-            if isinstance(self.step, Ticket):
-                return nonces(self.step.txs)
+            if isinstance(self.step, list):
+                return nonces(self.step)
             self.pass_time()
         pytest.fail("nothing is sent")
 
@@ -88,7 +88,7 @@ def scene() -> Scene:
 
 def make_busy(scene: Scene) -> None:
     scene.admit(*range(BUSY))
-    assert scene.ticket() == list(range(BUSY))
+    assert scene.batch() == list(range(BUSY))
     scene.take(*range(BUSY))
     scene.go_on()
 
@@ -100,7 +100,7 @@ def test_with_nothing_to_send_it_looks_every_while(scene: Scene) -> None:
 def test_a_wake_ends_the_wait_for_the_next_look(scene: Scene) -> None:
     scene.admit(0)
     assert scene.waits_ended == 1
-    assert isinstance(scene.go_on(), Ticket)
+    assert isinstance(scene.go_on(), list)
     assert scene.deliveries(0) == [SENT]
     # Nobody waits now: the next wait does not begin.
     scene.outbox.wake()
@@ -133,77 +133,77 @@ def test_a_wait_that_ended_too_early_goes_on(scene: Scene) -> None:
 @pytest.mark.parametrize("answer", [AWAY, REFUSED])
 def test_what_could_not_be_handed_over_is_as_it_was(scene: Scene, answer: Answer) -> None:
     scene.admit(0, 1)
-    assert scene.ticket() == [0, 1]
+    assert scene.batch() == [0, 1]
     scene.go_on(answer)
     assert scene.deliveries(0, 1) == [HERE, HERE]
-    assert scene.ticket() == [0, 1]
+    assert scene.batch() == [0, 1]
     scene.go_on()
     assert scene.deliveries(0, 1) == [SENT, SENT]
 
 
 def test_one_that_came_back_goes_alone_until_it_is_taken(scene: Scene) -> None:
     scene.admit(0, 1, 2)
-    scene.ticket()
+    scene.batch()
     scene.go_on()
     scene.entry(0).delivery = scene.entry(1).delivery = RETURNED
     for _ in range(2):
-        assert scene.ticket() == [0]
+        assert scene.batch() == [0]
         scene.go_on(AWAY)
         assert scene.deliveries(0, 1, 2) == [RETURNED, RETURNED, SENT]
-    assert scene.ticket() == [0]
+    assert scene.batch() == [0]
     # While others are handed over, it comes back once more.
     scene.go_on()
     scene.entry(0).delivery = RETURNED
-    assert scene.ticket() == [1]
+    assert scene.batch() == [1]
     scene.go_on()
     assert scene.deliveries(0, 1, 2) == [RETURNED, SENT, SENT]
 
 
-def test_one_that_came_back_ends_the_ticket_before_it(scene: Scene) -> None:
+def test_one_that_came_back_ends_the_batch_before_it(scene: Scene) -> None:
     scene.admit(0, 1, 2, 3)
     scene.entry(2).delivery = RETURNED
-    tickets = []
+    batches = []
     for _ in range(3):
-        tickets.append(scene.ticket())
+        batches.append(scene.batch())
         scene.go_on()
-    assert tickets == [[0, 1], [2], [3]]
+    assert batches == [[0, 1], [2], [3]]
 
 
 def test_what_left_the_pool_meanwhile_is_not_handed_over(scene: Scene) -> None:
     scene.admit(0, 1, 2)
     scene.entry(0).delivery = RETURNED
-    assert scene.ticket() == [0]
+    assert scene.batch() == [0]
     scene.pool.remove(signed(2).hash)
     scene.go_on()
-    assert scene.ticket() == [1]
+    assert scene.batch() == [1]
 
 
-def test_a_ticket_of_which_all_left_the_pool_is_passed_over(scene: Scene) -> None:
+def test_a_batch_of_which_all_left_the_pool_is_passed_over(scene: Scene) -> None:
     scene.admit(0, 1)
     scene.entry(0).delivery = RETURNED
-    assert scene.ticket() == [0]
+    assert scene.batch() == [0]
     scene.pool.remove(signed(1).hash)
     assert isinstance(scene.go_on(), float)
 
 
 def test_once_a_block_made_room_new_ones_go_out_at_once_again(scene: Scene) -> None:
     scene.admit(0)
-    assert scene.ticket() == [0]
+    assert scene.batch() == [0]
     scene.go_on(FULL)
     scene.outbox.committed([])
     scene.go_on()
-    assert scene.ticket() == [0]
+    assert scene.batch() == [0]
     scene.go_on()
     began = scene.now
     scene.admit(1)
     scene.go_on()
-    assert scene.ticket() == [1]
+    assert scene.batch() == [1]
     assert scene.now - began < USUAL.scan_interval_s / 2
 
 
 def test_what_is_refused_before_the_call_fails_has_come_back(scene: Scene) -> None:
     scene.admit(0, 1)
-    scene.ticket()
+    scene.batch()
     scene.entry(1).delivery = RETURNED
     scene.go_on(AWAY)
     assert scene.deliveries(0, 1) == [HERE, RETURNED]
@@ -211,40 +211,40 @@ def test_what_is_refused_before_the_call_fails_has_come_back(scene: Scene) -> No
 
 def test_what_was_held_before_a_block_is_not_sent_unless_it_came_back(scene: Scene) -> None:
     scene.admit(0, 1)
-    scene.ticket()
+    scene.batch()
     scene.take(0, 1)
     scene.go_on()
     scene.overlay.reset()
     scene.now += 2 * USUAL.resend_after_s
     # CometBFT has still to ask for the first one; the second one it has thrown out.
     scene.entry(1).delivery = RETURNED
-    assert scene.ticket() == [1]
+    assert scene.batch() == [1]
 
 
 def test_a_restart_forgets_what_came_back(scene: Scene) -> None:
     scene.admit(0, 1)
-    scene.ticket()
+    scene.batch()
     scene.go_on()
     scene.entry(0).delivery = RETURNED
     scene.outbox.restarted()
-    assert scene.ticket() == [0, 1]
+    assert scene.batch() == [0, 1]
 
 
 def test_one_that_left_and_came_in_again_is_another(scene: Scene) -> None:
     scene.admit(0)
-    scene.ticket()
+    scene.batch()
     scene.admit(1, 2)
     scene.go_on()
     scene.pool.remove(signed(1).hash)
     scene.admit(1)
-    assert scene.ticket() == [1, 2]
+    assert scene.batch() == [1, 2]
     scene.go_on()
     assert scene.deliveries(0, 1, 2) == [SENT, SENT, SENT]
 
 
 def test_what_grows_stale_is_found_among_others(scene: Scene) -> None:
     scene.admit(0)
-    scene.ticket()
+    scene.batch()
     scene.go_on()
     scene.take(0)
     scene.now += USUAL.stale_after_s

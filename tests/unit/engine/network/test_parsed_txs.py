@@ -52,11 +52,11 @@ def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) 
 def test_what_is_sent_once_more_is_remembered_as_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this node sends again must pass its own check, however much it has read since the first time."""
     monkeypatch.setattr(module, "REMEMBERED", 2)
-    senders = ParsedTxs(CHAIN_ID, GWEI)
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     for nonce in (0, 1, 0, 2):
-        senders.remember(raw_of(nonce), signed(nonce))
-    assert [senders.find(raw_of(nonce)) for nonce in (0, 1, 2)] == [signed(0), None, signed(2)]
-    senders.close()
+        parsed_txs.remember(raw_of(nonce), signed(nonce))
+    assert [parsed_txs.find(raw_of(nonce)) for nonce in (0, 1, 2)] == [signed(0), None, signed(2)]
+    parsed_txs.close()
 
 
 async def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,44 +68,44 @@ async def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(module, "parse", counted)
     raws = [raw_of(nonce) for nonce in range(70)]
-    senders = ParsedTxs(CHAIN_ID, GWEI)
-    assert senders.find_all(raws) is None
-    found = await senders.resolve([*raws, b"rubbish", raws[0]])
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
+    assert parsed_txs.find_all(raws) is None
+    found = await parsed_txs.resolve([*raws, b"rubbish", raws[0]])
     assert found[:70] == [signed(nonce) for nonce in range(70)]
     assert isinstance(found[70], InvalidField)
     assert found[71] == found[0]
     assert len(parsed) == 71
-    assert senders.find_all(raws) == found[:70]
-    await senders.resolve([*raws, b"rubbish"])
+    assert parsed_txs.find_all(raws) == found[:70]
+    await parsed_txs.resolve([*raws, b"rubbish"])
     # Rubbish is read again: remembering it would let anybody fill the memory.
     assert parsed[71:] == [b"rubbish"]
-    senders.close()
+    parsed_txs.close()
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 2)
-    senders = ParsedTxs(CHAIN_ID, GWEI)
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     for nonce in range(3):
-        senders.remember(raw_of(nonce), signed(nonce))
-    assert [senders.find(raw_of(nonce)) for nonce in range(3)] == [None, signed(1), signed(2)]
-    senders.close()
+        parsed_txs.remember(raw_of(nonce), signed(nonce))
+    assert [parsed_txs.find(raw_of(nonce)) for nonce in range(3)] == [None, signed(1), signed(2)]
+    parsed_txs.close()
 
 
-def resolved(senders: ParsedTxs, *raws: bytes) -> list[module.Parsed]:
-    return asyncio.run(senders.resolve(raws))
+def resolved(parsed_txs: ParsedTxs, *raws: bytes) -> list[module.Parsed]:
+    return asyncio.run(parsed_txs.resolve(raws))
 
 
 def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI)
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     raws = [raw_of(nonce) for nonce in range(6)]
-    ticket = encode_bundle(raws[1:])
-    found = resolved(senders, raws[0], ticket, raws[2])
+    bundled = encode_bundle(raws[1:])
+    found = resolved(parsed_txs, raws[0], bundled, raws[2])
     bundle = Bundle(tuple(raws[1:]), tuple(signed(nonce) for nonce in range(1, 6)))
     assert found == [signed(0), bundle, signed(2)]
-    assert senders.find(ticket) == bundle
+    assert parsed_txs.find(bundled) == bundle
     # Each is known by itself, too.
-    assert senders.find_all(raws) == [signed(nonce) for nonce in range(6)]
-    senders.close()
+    assert parsed_txs.find_all(raws) == [signed(nonce) for nonce in range(6)]
+    parsed_txs.close()
 
 
 @pytest.mark.parametrize(
@@ -122,50 +122,50 @@ def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
     ],
 )
 def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], refusal: str) -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI)
-    ticket = encode_bundle(inside)
-    found = resolved(senders, ticket)[0]
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
+    bundled = encode_bundle(inside)
+    found = resolved(parsed_txs, bundled)[0]
     assert isinstance(found, Rejected)
     assert found.detail.startswith(refusal)
-    assert senders.find(ticket) is None
-    senders.close()
+    assert parsed_txs.find(bundled) is None
+    parsed_txs.close()
 
 
 def test_a_block_is_resolved_beyond_what_is_remembered_of_it() -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI)
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     known = encode_bundle([raw_of(0), raw_of(1)])
-    (bundle,) = resolved(senders, known)
-    assert resolved(senders, known, raw_of(2), known, raw_of(3)) == [bundle, signed(2), bundle, signed(3)]
-    senders.close()
+    (bundle,) = resolved(parsed_txs, known)
+    assert resolved(parsed_txs, known, raw_of(2), known, raw_of(3)) == [bundle, signed(2), bundle, signed(3)]
+    parsed_txs.close()
 
 
 def test_the_same_transfers_in_many_bundles_take_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 4)
-    senders = ParsedTxs(CHAIN_ID, GWEI)
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     raws = [raw_of(nonce) for nonce in range(4)]
     for order in permutations(raws):
-        assert isinstance(resolved(senders, encode_bundle(order))[0], Bundle)
+        assert isinstance(resolved(parsed_txs, encode_bundle(order))[0], Bundle)
     # Nothing was pushed out.
-    assert senders.find_all(raws) == [signed(nonce) for nonce in range(4)]
-    senders.close()
+    assert parsed_txs.find_all(raws) == [signed(nonce) for nonce in range(4)]
+    parsed_txs.close()
 
 
 def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUNDLED", 9)
-    senders = ParsedTxs(CHAIN_ID, GWEI)
-    tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4, 6, 8)]
-    first = resolved(senders, *tickets)
-    assert resolved(senders, tickets[4])[0] is first[4]
-    assert senders.find(tickets[1]) is first[1]
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
+    bundleds = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4, 6, 8)]
+    first = resolved(parsed_txs, *bundleds)
+    assert resolved(parsed_txs, bundleds[4])[0] is first[4]
+    assert parsed_txs.find(bundleds[1]) is first[1]
     # Forgotten as a bundle, it is made again from its transfers.
-    again = senders.find(tickets[0])
+    again = parsed_txs.find(bundleds[0])
     assert again == first[0]
     assert again is not first[0]
-    assert senders.find(tickets[0]) is again
+    assert parsed_txs.find(bundleds[0]) is again
     # One above the bound is read all the same.
-    assert isinstance(resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(10)]))[0], Bundle)
-    assert senders.find_all([raw_of(nonce) for nonce in range(10)]) is not None
-    senders.close()
+    assert isinstance(resolved(parsed_txs, encode_bundle([raw_of(nonce) for nonce in range(10)]))[0], Bundle)
+    assert parsed_txs.find_all([raw_of(nonce) for nonce in range(10)]) is not None
+    parsed_txs.close()
 
 
 async def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,14 +180,14 @@ async def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: 
         return parse(raw, chain_id, base_fee)
 
     monkeypatch.setattr(module, "parse", held_up)
-    senders = ParsedTxs(CHAIN_ID, GWEI)
-    flooding = asyncio.create_task(senders.read(flood))
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
+    flooding = asyncio.create_task(parsed_txs.read(flood))
     await asyncio.sleep(0)
-    await senders.resolve(block)
+    await parsed_txs.resolve(block)
     assert not flooding.done()
     block_is_done.set()
     await flooding
-    senders.close()
+    parsed_txs.close()
 
 
 def test_a_bundle_of_millions_is_not_opened_to_its_end() -> None:
@@ -197,15 +197,15 @@ def test_a_bundle_of_millions_is_not_opened_to_its_end() -> None:
 
 
 def test_a_bundle_that_ends_too_soon_is_refused() -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI)
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     whole = encode_bundle([raw_of(0), raw_of(1)])
     cut = [whole[:length] for length in range(1, len(whole))]
-    assert all(isinstance(found, Rejected) for found in resolved(senders, *cut))
-    senders.close()
+    assert all(isinstance(found, Rejected) for found in resolved(parsed_txs, *cut))
+    parsed_txs.close()
 
 
 @given(st.binary(max_size=60))
 def test_rubbish_in_a_bundle_is_refused_never_raised(rest: bytes) -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI)
-    assert isinstance(resolved(senders, b"\x82" + rest)[0], Rejected)
-    senders.close()
+    parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
+    assert isinstance(resolved(parsed_txs, b"\x82" + rest)[0], Rejected)
+    parsed_txs.close()

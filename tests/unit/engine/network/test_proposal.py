@@ -54,8 +54,8 @@ def bundle_of(*txs: Tx) -> Bundle:
     return Bundle(tuple(map(raw_of, txs)), txs)
 
 
-def opened(tickets: Sequence[bytes]) -> list[bytes]:
-    return [raw for ticket in tickets for raw in (open_bundle(ticket) if is_bundle(ticket) else [ticket])]
+def opened(batches: Sequence[bytes]) -> list[bytes]:
+    return [raw for batch in batches for raw in (open_bundle(batch) if is_bundle(batch) else [batch])]
 
 
 def proposed(
@@ -110,14 +110,14 @@ def test_what_is_chosen_goes_in_few_bundles_and_stays_within_the_limit(state: Ac
     raws = [raw_of(tx) for tx in txs]
     one = proposed_size_bytes(raws[0])
     for max_bytes in (PLENTY_BYTES, 20_000, *range((count - 1) * one, (count + 1) * one)):
-        tickets = propose(raws, txs, state, RULES, max_bytes, apply_update)
-        left_bytes = max_bytes - sum(map(proposed_size_bytes, tickets))
+        batches = propose(raws, txs, state, RULES, max_bytes, apply_update)
+        left_bytes = max_bytes - sum(map(proposed_size_bytes, batches))
         assert left_bytes >= 0
-        assert opened(tickets) == raws[: len(opened(tickets))]
-        assert len(tickets) == -(-len(opened(tickets)) // MOST)
+        assert opened(batches) == raws[: len(opened(batches))]
+        assert len(batches) == -(-len(opened(batches)) // MOST)
         # None is left out that would have found room, but for a few bytes for each bundle.
-        needed_bytes = one + (len(tickets) + 1) * BUNDLE_HEAD_BYTES
-        assert len(opened(tickets)) == count or left_bytes < needed_bytes
+        needed_bytes = one + (len(batches) + 1) * BUNDLE_HEAD_BYTES
+        assert len(opened(batches)) == count or left_bytes < needed_bytes
 
 
 def test_an_offer_is_taken_as_it_is_when_that_is_its_order(state: Accounts) -> None:
@@ -137,7 +137,7 @@ def test_an_offer_is_taken_as_it_is_when_that_is_its_order(state: Accounts) -> N
 def test_bundles_are_opened_and_what_is_in_two_goes_in_once(state: Accounts) -> None:
     first, second, third, other = transfer(1, 0), transfer(1, 1), transfer(1, 2), transfer(2, 0)
     parsed: list[Parsed] = [bundle_of(second, other), bundle_of(first, second), third]
-    raws = [b"a ticket", b"another", raw_of(third)]
+    raws = [b"a batch", b"another", raw_of(third)]
     chosen = propose(raws, parsed, state, RULES, PLENTY_BYTES, apply_update)
     assert chosen == [encode_bundle([raw_of(tx) for tx in (other, first, second, third)])]
 
@@ -254,10 +254,10 @@ def test_it_does_not_matter_how_transfers_are_bundled(groups: list[list[Tx]]) ->
     assert read_strictly(bundles, apply_update)[0] == txs
     state, rules = GenesisState(), GENESIS.rules
     assert sift(bundles, state, rules, apply_update).txs == sift(txs, state, rules, apply_update).txs
-    tickets = [encode_bundle(list(map(raw_of, group))) for group in groups]
-    assert read_offer(tickets, bundles, PLENTY_BYTES) == read_offer(list(map(raw_of, txs)), txs, PLENTY_BYTES)
+    batches = [encode_bundle(list(map(raw_of, group))) for group in groups]
+    assert read_offer(batches, bundles, PLENTY_BYTES) == read_offer(list(map(raw_of, txs)), txs, PLENTY_BYTES)
     chosen = propose(list(map(raw_of, txs)), txs, state, rules, PLENTY_BYTES, apply_update)
-    assert propose(tickets, bundles, state, rules, PLENTY_BYTES, apply_update) == chosen
+    assert propose(batches, bundles, state, rules, PLENTY_BYTES, apply_update) == chosen
 
 
 @given(st.lists(TRANSFERS, max_size=12))
