@@ -15,12 +15,12 @@ import { queryOf } from "./routes.js";
  * @typedef {import("../answers.d.ts").ConfirmedTransaction} Confirmed
  * @typedef {import("../answers.d.ts").Evidence} Evidence
  * @typedef {import("../answers.d.ts").Header} Header
- * @typedef {import("../answers.d.ts").MempoolItem} Waiting
+ * @typedef {import("../answers.d.ts").MempoolItem} MempoolItem
  * @typedef {import("../answers.d.ts").PendingTransaction} Pending
  * @typedef {import("../answers.d.ts").Proof} Proof
  * @typedef {import("../answers.d.ts").Validator} Validator
  * @typedef {import("../answers.d.ts").Validators} Validators
- * @typedef {Omit<Waiting, "receivedAt">} Listed One of any list of transactions.
+ * @typedef {Omit<MempoolItem, "receivedAt">} Listed One of any list of transactions.
  * @typedef {Omit<Proof["transaction"], "signature">} Transfer What its sender signed. The type says which prices it has.
  * @typedef {import("../answers.d.ts").ProblemCode | "UNKNOWN" | "UNREACHABLE" | "OTHER_ANSWER"} Code
  *
@@ -252,7 +252,7 @@ export const getAccount = (address, signal) => read(`/account/${address}`, signa
 /** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<BlockSummary>>} */
 export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);
 
-/** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<Waiting>>} */
+/** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<MempoolItem>>} */
 export const listMempool = (parameters, signal) => readPage("/mempool", parameters, signal);
 
 /** @type {(address: string, parameters: Query, signal?: AbortSignal) => Promise<Page<Confirmed>>} */

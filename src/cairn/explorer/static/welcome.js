@@ -3,7 +3,7 @@
 import { checksummed } from "./addresses.js";
 import { submit } from "./api.js";
 import { ONE_COIN, TRANSFER_GAS } from "./amounts.js";
-import { balanceColumn, readBalances, renewBalances } from "./balances.js";
+import { balanceColumn, readBalances, renewBalances } from "./columns.js";
 import { fill, h } from "./dom.js";
 import { refusalPlace, untilDone } from "./fields.js";
 import { paced } from "./live.js";
@@ -13,7 +13,7 @@ import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 import { card, copyable, copyButton, table } from "./widgets.js";
 
-/** @import { Balances } from "./balances.js" */
+/** @import { Balances } from "./columns.js" */
 /** @import { Live } from "./live.js" */
 
 /** Between two readings of the balances. */

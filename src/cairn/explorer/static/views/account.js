@@ -8,7 +8,7 @@ import { refusalPlace, untilDone } from "../fields.js";
 import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
 import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
 import { qrCode } from "../qr.js";
-import { nextNonces, nonceColumn } from "../queue.js";
+import { nextNonces, nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
 import { avatar } from "../stones.js";
 import {

@@ -1,7 +1,7 @@
 // The accounts with the largest balances, of those that this page knows: no interface lists all accounts of a chain.
 
 import { devAccounts } from "../api.js";
-import { balanceColumn, readBalances, renewBalances } from "../balances.js";
+import { balanceColumn, readBalances, renewBalances } from "../columns.js";
 import { newestTransactions } from "../contents.js";
 import { h } from "../dom.js";
 import { paced, RECENT } from "../live.js";
@@ -11,7 +11,7 @@ import { firstPayment, snippetsCard } from "../welcome.js";
 import { card, counted, freshNotice, numberedPages, pageHead, pageOf, table, view, wholeAccount } from "../widgets.js";
 
 /** @import { BlockSummary, Validator } from "../api.js" */
-/** @import { Balances } from "../balances.js" */
+/** @import { Balances } from "../columns.js" */
 /** @import { View } from "../router.js" */
 /** @typedef {Map<string, string>} Known What each account is known as, by address in lower case. */
 

@@ -4,25 +4,25 @@ import { listMempool } from "../api.js";
 import { grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { paced } from "../live.js";
-import { nextNonces, nonceColumn } from "../queue.js";
+import { nextNonces, nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
 import { age, bareAmount, card, counted, pageHead, pager, table, transactionColumns, view } from "../widgets.js";
 
-/** @import { CountedPage, Waiting } from "../api.js" */
-/** @import { NextNonces } from "../queue.js" */
+/** @import { CountedPage, MempoolItem } from "../api.js" */
+/** @import { NextNonces } from "../columns.js" */
 /** @import { Context, View } from "../router.js" */
 /** @import { Column } from "../widgets.js" */
 
 const PAGE = 50;
 
-/** @type {(next: NextNonces) => Column<Waiting>[]} */
+/** @type {(next: NextNonces) => Column<MempoolItem>[]} */
 const ownColumns = (next) => [
     nonceColumn(next),
     ["Gas price (gwei)", (tx) => bareAmount(tx.gasPrice, "gwei"), "end"],
     ["Received", (tx) => age(tx.receivedAt), "end"],
 ];
 
-/** @type {(page: CountedPage<Waiting>, next: NextNonces, start: string | null) => HTMLElement} */
+/** @type {(page: CountedPage<MempoolItem>, next: NextNonces, start: string | null) => HTMLElement} */
 const listCard = ({ items, after, total }, next, start) =>
     card(
         counted(total, "transaction"),

@@ -5,48 +5,48 @@ import { describeAmount, grouped, ONE_COIN, TRANSFER_GAS } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { addressField, amountField, paymentForm } from "../fields.js";
 import { showProgress } from "../progress.js";
-import { devSource, walletSource } from "../sources.js";
+import { devSigner, walletSigner } from "../signers.js";
 import { card, narrowView, pageHead } from "../widgets.js";
 import { findWallet } from "../wallet.js";
 
 /** @import { Context, View } from "../router.js" */
-/** @import { Source } from "../sources.js" */
+/** @import { Signer } from "../signers.js" */
 
-/** @typedef {[id: string, label: string, source: Source]} NamedSource */
+/** @typedef {[id: string, label: string, signer: Signer]} NamedSigner */
 
 /**
  * Every way to sign that there is here.
  * @param {string[]} dev
  * @param {Context} context
  */
-async function findSources(dev, { route, live, signal }) {
+async function findSigners(dev, { route, live, signal }) {
     const wallet = findWallet();
-    /** @type {NamedSource[]} */
-    const sources = [];
-    if (dev.length) sources.push(["dev", "Dev account", await devSource(dev, route.query.get("from"), signal)]);
-    if (wallet) sources.push(["wallet", "Browser wallet", walletSource(wallet, live.chain, signal)]);
-    return sources;
+    /** @type {NamedSigner[]} */
+    const signers = [];
+    if (dev.length) signers.push(["dev", "Dev account", await devSigner(dev, route.query.get("from"), signal)]);
+    if (wallet) signers.push(["wallet", "Browser wallet", walletSigner(wallet, live.chain, signal)]);
+    return signers;
 }
 
 /**
- * A choice between the sources, shown when there is one to make.
- * @param {NamedSource[]} sources
+ * A choice between the signers, shown when there is one to make.
+ * @param {NamedSigner[]} signers
  */
-function sourceChoice(sources) {
-    let chosen = sources[0][2];
+function signerChoice(signers) {
+    let chosen = signers[0][2];
     const place = h("div", null, chosen.element);
-    /** @param {Source} source */
-    const choose = (source) => {
-        chosen = source;
-        fill(place, source.element);
+    /** @param {Signer} signer */
+    const choose = (signer) => {
+        chosen = signer;
+        fill(place, signer.element);
     };
-    const options = sources.map(([id, label, source], index) => [
-        h("input", { type: "radio", name: "source", id, checked: index === 0, onchange: () => choose(source) }),
+    const options = signers.map(([id, label, signer], index) => [
+        h("input", { type: "radio", name: "source", id, checked: index === 0, onchange: () => choose(signer) }),
         h("label", { for: id }, label),
     ]);
     const fieldset = h(
         "fieldset",
-        { class: "choice", hidden: sources.length < 2 },
+        { class: "choice", hidden: signers.length < 2 },
         h("legend", null, "Sign with"),
         options,
     );
@@ -68,26 +68,26 @@ const nobodySigns = () =>
     );
 
 /**
- * @param {NamedSource[]} sources
+ * @param {NamedSigner[]} signers
  * @param {string[]} dev
  * @param {Context} context
  */
-function transferForm(sources, dev, { route, live, signal }) {
-    const choice = sourceChoice(sources);
+function transferForm(signers, dev, { route, live, signal }) {
+    const choice = signerChoice(signers);
     const named = dev.length ? "a label of yours, or the name of a dev account, such as dev0" : "or a label of yours";
     const hint = `Any address, ${named}.`;
     const to = addressField("to", "To", route.query.get("to") ?? "", hint);
     const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
     const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, plus a fee of ${fee}.`);
     const progress = h("div", { class: "progress-place" });
-    /** @type {(source: Source, hash: string) => Promise<void>} */
-    const follow = async (source, hash) => {
+    /** @type {(signer: Signer, hash: string) => Promise<void>} */
+    const follow = async (signer, hash) => {
         await showProgress(progress, hash, signal);
-        if (!signal.aborted) await source.refresh();
+        if (!signal.aborted) await signer.refresh();
     };
     const form = paymentForm("Send", choice.element, to, amount, async (address, value) => {
-        const source = choice.chosen();
-        follow(source, await source.send({ to: address, value }));
+        const signer = choice.chosen();
+        follow(signer, await signer.send({ to: address, value }));
     });
     return card(null, form, progress);
 }
@@ -96,8 +96,8 @@ function transferForm(sources, dev, { route, live, signal }) {
 export async function sendView(context) {
     await context.live.loaded;
     const dev = await devAccounts(context.signal);
-    const sources = await findSources(dev, context);
-    const body = sources.length ? transferForm(sources, dev, context) : nobodySigns();
+    const signers = await findSigners(dev, context);
+    const body = signers.length ? transferForm(signers, dev, context) : nobodySigns();
     return narrowView("Send", pageHead("Send coins"), body);
 }
 

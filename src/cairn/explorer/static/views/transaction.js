@@ -5,7 +5,7 @@ import { formatAmount, grouped } from "../amounts.js";
 import { announce, fill, h } from "../dom.js";
 import { untilConfirmed } from "../progress.js";
 import { verifyProof } from "../proof.js";
-import { missingNonce, nextNonces } from "../queue.js";
+import { missingNonce, nextNonces } from "../columns.js";
 import {
     age,
     amount,

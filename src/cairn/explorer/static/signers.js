@@ -14,7 +14,7 @@ import { shortened } from "./widgets.js";
 
 /**
  * `send` gives the hash of the transaction.
- * @typedef {object} Source
+ * @typedef {object} Signer
  * @property {HTMLElement} element
  * @property {(transfer: { to: string, value: bigint }) => Promise<string>} send
  * @property {() => Promise<void>} refresh
@@ -54,14 +54,14 @@ function accountChoice(hint, signal) {
  * @param {string[]} dev
  * @param {string | null} chosen
  * @param {AbortSignal} signal
- * @returns {Promise<Source>}
+ * @returns {Promise<Signer>}
  */
-export async function devSource(dev, chosen, signal) {
+export async function devSigner(dev, chosen, signal) {
     const from = accountChoice("The node holds its key and signs for it.", signal);
     /** @param {string} address */
     const label = (address) => `${nameOf(address)}: ${shortened(address, 4)}`;
     await from.offer(dev.map(checksummed), label, chosen);
-    /** @type {Source["send"]} */
+    /** @type {Signer["send"]} */
     const send = async ({ to, value }) =>
         (await submit({ from: from.chosen(), to, value: value.toString(), gas: Number(TRANSFER_GAS) })).txHash;
     return { element: from.element, send, refresh: from.showBalance };
@@ -71,9 +71,9 @@ export async function devSource(dev, chosen, signal) {
  * @param {Wallet} wallet
  * @param {Chain} chain
  * @param {AbortSignal} signal
- * @returns {Source}
+ * @returns {Signer}
  */
-export function walletSource(wallet, { chainId, gasPrice }, signal) {
+export function walletSigner(wallet, { chainId, gasPrice }, signal) {
     const from = accountChoice("The wallet asks you before it signs.", signal);
     from.control.disabled = true;
     const refusal = refusalPlace();
@@ -86,7 +86,7 @@ export function walletSource(wallet, { chainId, gasPrice }, signal) {
             refusal.show(failure);
         }
     };
-    /** @type {Source["send"]} */
+    /** @type {Signer["send"]} */
     const send = async ({ to, value }) => {
         if (!from.chosen()) throw new Error("Connect the wallet first.");
         return sendByWallet(wallet, { from: from.chosen(), to, value, gas: TRANSFER_GAS, gasPrice, chainId });
