@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from cairn.api.chain_reads import AnswerCache, CommonWork, reverted_meanwhile
-from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.call_objects import check_call
 from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
     MAX_SHOWN,
     SERVER_ERROR,

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from cairn.api.chain_reads import list_pending
-from cairn.api.rpc.block_tags import MethodGroup
 from cairn.api.rpc.dispatch import LongResult, long_array, long_data, rpc_method, with_long_array
 from cairn.api.rpc.objects import (
     BlockPlace,
@@ -15,6 +14,7 @@ from cairn.api.rpc.objects import (
     receipt_object,
     transaction_object,
 )
+from cairn.api.rpc.rpc_chain import MethodGroup
 from cairn.api.rpc.values import (
     SERVER_ERROR,
     BlockName,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.rpc_chain import RpcChain
 from cairn.api.rpc.values import (
     BlockName,
     InvalidParams,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 import cairn
-from cairn.api.rpc.block_tags import MethodGroup
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import Json
+from cairn.api.rpc.rpc_chain import MethodGroup
 from cairn.api.rpc.values import (
     InvalidParams,
     data,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from cairn.api.chain_reads import reverted_meanwhile
-from cairn.api.rpc.block_tags import MethodGroup
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.rpc_chain import MethodGroup
 from cairn.api.rpc.values import (
     LIMIT_EXCEEDED,
     SERVER_ERROR,

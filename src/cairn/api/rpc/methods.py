@@ -4,11 +4,11 @@ from cairn.api.chain_view import ChainView
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.account_methods import AccountMethods, FeeMethods
 from cairn.api.rpc.block_methods import BlockMethods
-from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dev_methods import DevMethods
 from cairn.api.rpc.dispatch import Handler, Params, handlers_of
 from cairn.api.rpc.filter_methods import FilterMethods
 from cairn.api.rpc.node_methods import NodeMethods
+from cairn.api.rpc.rpc_chain import RpcChain
 from cairn.api.rpc.simulation_methods import SimulationMethods
 from cairn.api.rpc.transaction_methods import SendingMethods, SigningMethods
 from cairn.api.rpc.txpool_methods import TxpoolMethods

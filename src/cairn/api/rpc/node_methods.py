@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import cairn
-from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import data, parse_data, quantity
 from cairn.domain.crypto import keccak256
 from cairn.store.directory import size_on_disk

@@ -3,11 +3,11 @@
 import msgspec
 
 from cairn.api.chain_reads import reverted_meanwhile
-from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
+from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
     LIMIT_EXCEEDED,
     InvalidParams,

@@ -15,11 +15,11 @@ from typing import Any
 from cairn.api.chain_view import wait_until
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.block_methods import BlockMethods
-from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, own_account, own_draft
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import Json, transaction_object
+from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
     RESOURCE_UNAVAILABLE,
     SERVER_ERROR,

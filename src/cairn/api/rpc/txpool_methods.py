@@ -6,10 +6,10 @@ from operator import attrgetter
 import msgspec
 
 from cairn.api.chain_reads import list_pending
-from cairn.api.rpc.block_tags import MethodGroup, RpcChain
 from cairn.api.rpc.caller import LargeAnswers
 from cairn.api.rpc.dispatch import LongResult, long_object, rpc_method
 from cairn.api.rpc.objects import transaction_object
+from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import parse_account, quantity
 from cairn.core.gateway import PendingTx
 from cairn.domain.crypto import checksum_address
