@@ -54,8 +54,6 @@ class Recorder:
         self.drops: list[tuple[TxHash, DropReason]] = []
         self.stale: set[TxHash] = set()
         self.decided_upon = 0
-        self.is_watched = False
-        """Whether somebody wants to know of all that is pending."""
         self.shown_before: list[set[TxHash]] = []
         """What was pending before each commit."""
 
@@ -63,9 +61,7 @@ class Recorder:
         self.decided_upon += 1
 
     def committing(self) -> None:
-        self.shown_before.append(
-            {entry.tx.hash for entry in self._pool.page(1_000).entries} if self.is_watched else set()
-        )
+        self.shown_before.append({entry.tx.hash for entry in self._pool.page(1_000).entries})
 
     def committed(self, outcome: BlockOutcome) -> int:
         self.committed_heights.append(outcome.block.header.height)

@@ -25,7 +25,7 @@ def accept(settings: Settings) -> None:
     pass
 
 
-def test_what_may_change_is_taken_and_the_rest_is_named() -> None:
+def test_live_settings_are_applied_and_the_others_need_a_restart() -> None:
     written = Written()
     live = LiveSettings(written.read(), written.read, accept)
     written.text = 'rate_limit_per_s = 7\nlog_level = "debug"\nport = 9000\n'
@@ -39,7 +39,7 @@ def test_what_may_change_is_taken_and_the_rest_is_named() -> None:
     assert (again.taken, again.need_restart) == ([], ["port"])
 
 
-def test_what_was_derived_from_the_file_stays() -> None:
+def test_values_derived_from_settings_are_kept() -> None:
     written = Written()
     derived = load_settings(written.text, flags={"cometbft_rpc": "tcp://127.0.0.1:1"})
     live = LiveSettings(derived, written.read, accept)

@@ -39,7 +39,7 @@ def test_text_is_one_readable_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "height=7" in line
 
 
-def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_below_the_level_are_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("warning", "text")
     structlog.get_logger("cairn.core").info("quiet")
     logging.getLogger("asyncio").info("quiet")
@@ -71,9 +71,7 @@ def test_a_traceback_shows_no_variables(style: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_what_a_client_sends_steers_no_terminal_and_makes_no_line(
-    style: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_control_codes_and_line_ends_in_values_are_escaped(style: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("info", style)
     structlog.get_logger("cairn.api").error("a request failed", path="/\x1b[2J\x9b1m\n12:00:00 fine")
     logging.getLogger("websockets.server").error("it broke: %s", "\x1b]0;owned\x07\r\nfine")
@@ -82,7 +80,7 @@ def test_what_a_client_sends_steers_no_terminal_and_makes_no_line(
     assert all(line.isprintable() for line in lines)
 
 
-def test_nor_does_it_in_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_codes_in_a_traceback_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("info", "text")
     try:
         raise ValueError("\x1b[2Jfine")

@@ -67,7 +67,7 @@ def test_a_node_says_its_url_serves_and_leaves_nothing_behind(start: Start, tmp_
     assert not runtime_dir.exists()
 
 
-def test_what_a_killed_node_left_is_removed_by_the_next(start: Start, tmp_path: Path) -> None:
+def test_the_files_of_a_killed_node_are_removed_by_the_next(start: Start, tmp_path: Path) -> None:
     killed = start()
     read_url(killed)
     left = Path((tmp_path / "core.sock.path").read_text()).parent

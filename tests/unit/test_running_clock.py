@@ -14,7 +14,7 @@ def start(limit_s: float) -> tuple[Countdown, list[float]]:
     return Countdown(virtual_loop(), limit_s, lambda: ends.append(virtual_loop().time())), ends
 
 
-async def test_it_expires_once_after_its_limit() -> None:
+async def test_a_countdown_expires_once_after_its_limit() -> None:
     _, ends = start(8)
     await asyncio.sleep(7.9)
     assert ends == []
@@ -22,7 +22,7 @@ async def test_it_expires_once_after_its_limit() -> None:
     assert ends == [8]
 
 
-async def test_it_can_be_cancelled() -> None:
+async def test_a_cancelled_countdown_never_expires() -> None:
     countdown, ends = start(8)
     await asyncio.sleep(4.5)
     countdown.cancel()
@@ -30,7 +30,7 @@ async def test_it_can_be_cancelled() -> None:
     assert ends == []
 
 
-async def test_a_pause_of_the_process_does_not_count() -> None:
+async def test_a_countdown_does_not_count_a_pause_of_the_process() -> None:
     for before_s in (0.5, 4.5, 7.9):
         began = virtual_loop().time()
         _, ends = start(8)
@@ -42,7 +42,7 @@ async def test_a_pause_of_the_process_does_not_count() -> None:
         assert 1_008 <= ends[0] - began <= 1_010
 
 
-async def test_a_process_that_is_always_late_does_not_stop_it() -> None:
+async def test_a_countdown_expires_though_every_look_is_late() -> None:
     _, ends = start(8)
     late_s = 3
     for _ in range(4 * PARTS):

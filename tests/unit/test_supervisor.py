@@ -200,7 +200,7 @@ def test_a_fatal_finding_stops_everything(start: Callable[[str], Supervised], sc
     assert not any(is_alive(pid) for name in names for pid in node.pids(name))
 
 
-def test_whoever_ignores_the_stop_is_killed_in_the_end(start: Callable[[str], Supervised]) -> None:
+def test_a_process_that_ignores_the_stop_is_killed(start: Callable[[str], Supervised]) -> None:
     node = start_steady(start, "stubborn")
     node.process.terminate()
     code, errors = node.wait()
@@ -229,7 +229,7 @@ def test_a_ctrl_c_that_comes_twice_forces_nothing(start: Callable[[str], Supervi
     assert node.wait()[0] == 0
 
 
-def test_without_the_supervisor_nobody_stays(start: Callable[[str], Supervised]) -> None:
+def test_without_the_supervisor_no_process_stays(start: Callable[[str], Supervised]) -> None:
     node = start_steady(start)
     node.process.kill()
     node.process.wait()
@@ -238,7 +238,7 @@ def test_without_the_supervisor_nobody_stays(start: Callable[[str], Supervised])
     assert node.said().count("ended by lifeline") == 3
 
 
-def test_it_sleeps_between_its_looks(start: Callable[[str], Supervised]) -> None:
+def test_the_supervisor_sleeps_between_timers(start: Callable[[str], Supervised]) -> None:
     node = start_steady(start)
     node.wait_said("timer ran")
     began, waits = time.monotonic(), node.said().count("waiting for")
@@ -510,18 +510,18 @@ class TestEngine:
         for each in started:
             each.close()
 
-    def test_it_starts_once_the_core_listens(self, start_with: Callable[[str], Supervised]) -> None:
+    def test_the_engine_starts_once_the_core_listens(self, start_with: Callable[[str], Supervised]) -> None:
         said = start_with("late core").said()
         assert said.index("core listens") < said.index("started engine")
 
-    def test_it_is_stopped_before_the_workers(self, start_with: Callable[[str], Supervised]) -> None:
+    def test_the_engine_is_stopped_before_the_workers(self, start_with: Callable[[str], Supervised]) -> None:
         node = start_with("steady")
         node.process.terminate()
         assert node.wait()[0] == 0
         said = node.said()
         assert said.index("engine ended by SIGTERM") < said.index("listener closed") < said.index("worker-0 ended")
 
-    def test_one_that_is_stopped_is_replaced(self, start_with: Callable[[str], Supervised]) -> None:
+    def test_a_stopped_engine_is_replaced(self, start_with: Callable[[str], Supervised]) -> None:
         node = start_with("stopped processes are replaced")
         os.kill(node.pids("engine")[0], signal.SIGSTOP)
         node.wait_started("engine", lives=2)
@@ -529,13 +529,15 @@ class TestEngine:
         node.process.kill()
         assert hung_process(node.wait()[1]) == ("engine", "stopped")
 
-    def test_it_comes_back_after_any_death(self, start_with: Callable[[str], Supervised]) -> None:
+    def test_the_engine_is_restarted_after_any_exit(self, start_with: Callable[[str], Supervised]) -> None:
         node = start_with("steady")
         os.kill(node.pids("engine")[0], signal.SIGKILL)
         node.wait_started("engine", lives=2)
         assert len(node.pids("core")) == 1
 
-    def test_no_exit_code_of_it_is_fatal_and_it_backs_off(self, start_with: Callable[[str], Supervised]) -> None:
+    def test_no_exit_code_of_the_engine_is_fatal_and_it_backs_off(
+        self, start_with: Callable[[str], Supervised]
+    ) -> None:
         node = start_with("quitting engine")
         node.wait_started("engine", lives=4)
         node.process.terminate()
@@ -543,7 +545,7 @@ class TestEngine:
         assert code == 0
         node.check_pauses("engine", errors)
 
-    def test_one_that_hangs_after_its_core_s_death_is_killed_and_starts_with_the_next(
+    def test_an_engine_that_outlives_its_core_is_killed_and_restarted_with_the_next(
         self, start_with: Callable[[str], Supervised]
     ) -> None:
         node = start_with("hanging engine")
@@ -551,7 +553,7 @@ class TestEngine:
         node.wait_started("core", "engine", lives=2)
         assert not is_alive(node.pids("engine")[0])
 
-    def test_one_that_hangs_after_its_core_listened_anew_is_killed(
+    def test_an_engine_of_an_earlier_core_is_killed(
         self, start_with: Callable[[str], Supervised], tmp_path: Path
     ) -> None:
         node = start_with("hanging engine")
@@ -561,7 +563,7 @@ class TestEngine:
         node.wait_started("engine", lives=2)
         assert len(node.pids("core")) == 1
 
-    def test_one_that_does_not_stop_is_killed_in_time(self, start_with: Callable[[str], Supervised]) -> None:
+    def test_an_engine_that_does_not_stop_is_killed_in_time(self, start_with: Callable[[str], Supervised]) -> None:
         node = start_with("hanging engine")
         node.process.terminate()
         code, errors = node.wait()

@@ -37,20 +37,20 @@ def leave_on_sigterm() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_it_is_there_until_the_end(tmp_path: Path) -> None:
+def test_a_temporary_directory_exists_until_the_end(tmp_path: Path) -> None:
     with temporary_directory("a-", tmp_path) as path:
         assert (path.parent, path.name[:2], path.stat().st_mode & 0o777) == (tmp_path, "a-", 0o700)
         (path / "file").touch()
     assert not path.exists()
 
 
-def test_a_failure_in_it_removes_it_too(tmp_path: Path) -> None:
+def test_a_temporary_directory_is_removed_after_a_failure(tmp_path: Path) -> None:
     with pytest.raises(KeyError), temporary_directory("a-", tmp_path):
         raise KeyError
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_is_kept_stays_also_at_the_next_start(tmp_path: Path) -> None:
+def test_a_kept_directory_is_not_removed_by_the_next_start(tmp_path: Path) -> None:
     with temporary_directory("a-", tmp_path) as path:
         (path / "file").touch()
         kept = keep(path)
@@ -88,7 +88,7 @@ def test_a_signal_while_it_is_removed_waits_for_that(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_owner_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_the_directory_of_a_killed_owner_is_removed_by_the_next(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         path, child = other.stdout.readline().split()
@@ -107,7 +107,7 @@ def test_what_a_killed_owner_left_is_removed_by_the_next(tmp_path: Path) -> None
         assert list(tmp_path.iterdir()) == [path_of_next]
 
 
-def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_directories_of_others_are_not_removed(tmp_path: Path) -> None:
     (tmp_path / "a-made-just-now").mkdir()
     (tmp_path / "a-file").touch()
     elsewhere = tmp_path / "elsewhere"

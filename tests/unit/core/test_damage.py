@@ -56,7 +56,7 @@ def test_without_damage_all_comes_back(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.txt", ".nfs0001", "0000000000000001.seg.bak"])
-def test_files_that_no_segment_could_be_harm_nothing(directory: Path, name: str) -> None:
+def test_unknown_files_in_the_journal_directory_are_ignored(directory: Path, name: str) -> None:
     (directory / "journal" / name).write_text("not ours")
     assert asyncio.run(open_and_stop(directory)) == 10
     assert (directory / "journal" / name).read_text() == "not ours"

@@ -57,7 +57,7 @@ def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
     run_virtual(main())
 
 
-def test_blocks_from_one_look_to_the_next() -> None:
+def test_a_block_filter_gives_each_new_block_once() -> None:
     async def scenario(bench: Bench) -> None:
         name = await bench.create("blocks")
         looks = []
@@ -69,7 +69,7 @@ def test_blocks_from_one_look_to_the_next() -> None:
     run(scenario)
 
 
-def test_what_a_worker_cannot_read_yet_is_left_for_the_next_look() -> None:
+def test_a_block_that_the_worker_cannot_read_yet_is_given_at_the_next_poll() -> None:
     async def scenario(bench: Bench) -> None:
         name = await bench.create("blocks")
         looks = []
@@ -81,7 +81,7 @@ def test_what_a_worker_cannot_read_yet_is_left_for_the_next_look() -> None:
     run(scenario)
 
 
-def test_transactions_from_one_look_to_the_next() -> None:
+def test_a_transaction_filter_gives_each_new_transaction_once() -> None:
     async def scenario(bench: Bench) -> None:
         bench.admit(0)
         first = await bench.create("transactions")
@@ -95,7 +95,7 @@ def test_transactions_from_one_look_to_the_next() -> None:
     run(scenario)
 
 
-def test_only_so_many_transactions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_that_is_polled_too_late_gives_only_the_newest_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters_module, "REMEMBERED_TXS", 3)
 
     async def scenario(bench: Bench) -> None:
@@ -106,7 +106,7 @@ def test_only_so_many_transactions_are_remembered(monkeypatch: pytest.MonkeyPatc
     run(scenario)
 
 
-def test_logs_never_come() -> None:
+def test_a_log_filter_is_always_empty() -> None:
     async def scenario(bench: Bench) -> None:
         name = await bench.create("logs")
         bench.admit(0)
@@ -115,7 +115,7 @@ def test_logs_never_come() -> None:
     run(scenario)
 
 
-def test_a_filter_that_nobody_asks_for_goes() -> None:
+def test_an_unused_filter_is_removed_after_its_lifetime() -> None:
     async def scenario(bench: Bench) -> None:
         asked, forgotten = await bench.create("blocks"), await bench.create("blocks")
         bench.now = LIFETIME_S - 1
@@ -129,7 +129,7 @@ def test_a_filter_that_nobody_asks_for_goes() -> None:
     run(scenario)
 
 
-def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_idle_filter_is_replaced_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
 
     async def scenario(bench: Bench) -> None:
@@ -146,7 +146,7 @@ def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario)
 
 
-def test_one_client_cannot_take_all() -> None:
+def test_one_client_gets_at_most_half_of_all_filters() -> None:
     async def scenario(bench: Bench) -> None:
         greedy = 0
         while await bench.filters.create_filter("blocks", "greedy"):
@@ -158,7 +158,7 @@ def test_one_client_cannot_take_all() -> None:
     run(scenario)
 
 
-def test_room_is_made_by_those_who_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_filter_replaces_one_of_a_client_that_holds_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
 
     async def scenario(bench: Bench) -> None:
@@ -201,7 +201,7 @@ def test_arrivals_are_told_in_order_and_only_while_somebody_listens() -> None:
     run(scenario)
 
 
-def test_who_begins_to_listen_is_not_told_of_what_came_before() -> None:
+def test_a_new_listener_is_not_told_of_earlier_arrivals() -> None:
     async def scenario(bench: Bench) -> None:
         heard: list[list[Tx]] = [[], []]
         bench.arrivals.listen(heard[0].extend)
@@ -215,7 +215,7 @@ def test_who_begins_to_listen_is_not_told_of_what_came_before() -> None:
     run(scenario)
 
 
-async def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> None:
+async def test_a_transaction_mined_at_once_is_announced_as_an_arrival(tmp_path: Path) -> None:
     told = Told()
     async with opened_core(tmp_path, listener=told) as core:
         core.watch_arrivals(True)
@@ -227,7 +227,7 @@ async def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> Non
     assert [tx.hash for tx in told.arrived] == [signed(0).hash]
 
 
-async def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> None:
+async def test_arrivals_cross_the_link_while_a_worker_watches(tmp_path: Path) -> None:
     async with linked(tmp_path) as (client, heard, _):
         await client.submit(signed(0))
         client.watch_arrivals(True)
@@ -250,7 +250,7 @@ async def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Pat
 
 @pytest.mark.parametrize("loss", ["the store", "the link"])
 @pytest.mark.virtual_time
-async def test_a_worker_that_watches_is_told_again_once_core_and_link_are_back(
+async def test_arrivals_are_announced_again_after_the_core_or_the_link_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str
 ) -> None:
     def refuse(file: int) -> None:

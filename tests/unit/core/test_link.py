@@ -58,7 +58,7 @@ async def test_every_call_crosses_the_link(tmp_path: Path) -> None:
         assert (await client.check()).store == "ok"
 
 
-async def test_what_is_submitted_before_a_draft_arrives_before_it(tmp_path: Path) -> None:
+async def test_a_submission_made_before_a_draft_reaches_the_core_first(tmp_path: Path) -> None:
     async with linked(tmp_path) as (client, _, _core):
         submitted = [client.submit(signed(nonce)) for nonce in range(3)]
         drafted = asyncio.create_task(client.submit_draft(Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)))
@@ -91,7 +91,7 @@ async def test_confirmed_is_said_after_its_commit_notice(tmp_path: Path) -> None
             assert ("commit", standing.height) in heard.notices
 
 
-async def test_drops_are_told(tmp_path: Path) -> None:
+async def test_a_drop_crosses_the_link(tmp_path: Path) -> None:
     async with linked(tmp_path) as (client, heard, _core):
         await client.submit(signed(0))
         await client.submit(signed(0, gas_price=2 * GWEI))
@@ -152,7 +152,7 @@ async def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> N
     server.close()
 
 
-async def test_a_machine_that_stood_still_makes_no_core_silent(tmp_path: Path) -> None:
+async def test_a_pause_of_the_worker_fails_no_request(tmp_path: Path) -> None:
     left = asyncio.Event()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -178,7 +178,7 @@ async def test_a_machine_that_stood_still_makes_no_core_silent(tmp_path: Path) -
     server.close()
 
 
-async def test_a_link_that_was_just_lost_takes_nothing(tmp_path: Path) -> None:
+async def test_a_request_on_a_link_just_lost_is_refused(tmp_path: Path) -> None:
     async with linked(tmp_path) as (client, _, _core):
         connection = client._connection
         assert connection is not None
@@ -205,7 +205,7 @@ async def test_draining_refuses_new_work_and_still_answers(tmp_path: Path) -> No
         assert not core.done()
 
 
-async def test_without_a_core_every_call_says_so(tmp_path: Path) -> None:
+async def test_without_a_core_every_call_raises_starting(tmp_path: Path) -> None:
     client = LinkClient(tmp_path / "core.sock", Heard())
     with pytest.raises(Starting):
         client.submit(signed(0))
@@ -262,7 +262,7 @@ async def test_a_revert_is_answered_when_every_worker_has_taken_it_in(tmp_path: 
             await running
 
 
-async def test_a_worker_that_takes_nothing_in_is_cut_off(tmp_path: Path) -> None:
+async def test_a_worker_that_does_not_confirm_a_revert_is_disconnected(tmp_path: Path) -> None:
     async with linked(tmp_path) as (client, _, _core):
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "core.sock"))
         snapshot = await client.snapshot()
@@ -296,7 +296,7 @@ async def test_a_worker_that_joins_during_a_revert_hears_nothing_of_the_old_chai
         writer.close()
 
 
-async def test_a_worker_that_goes_away_holds_no_revert_up(tmp_path: Path) -> None:
+async def test_a_revert_does_not_wait_for_a_worker_that_disconnected(tmp_path: Path) -> None:
     async with linked(tmp_path) as (client, _, _core):
         _, writer = await asyncio.open_unix_connection(str(tmp_path / "core.sock"))
         snapshot = await client.snapshot()

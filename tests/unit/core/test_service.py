@@ -115,7 +115,7 @@ def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> N
     asyncio.run(mine())
 
 
-async def test_what_other_nodes_answer_for_counts_too(tmp_path: Path) -> None:
+async def test_transactions_of_other_nodes_count_as_pending(tmp_path: Path) -> None:
     async with opened_core(tmp_path) as core:
         core._pool.admit(signed(0), received_at=0, local=False)
         core._pool.admit(signed(0, sender=1), received_at=0, local=False)
@@ -155,7 +155,7 @@ def test_submissions_of_one_turn_share_one_sync(tmp_path: Path, monkeypatch: pyt
     assert syncs == 1
 
 
-async def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path) -> None:
+async def test_a_repeated_submission_is_answered_as_known_then_as_confirmed(tmp_path: Path) -> None:
     async with opened_core(tmp_path) as core:
         tx = signed(0)
         twice = await asyncio.gather(core.submit(tx), core.submit(tx))
@@ -168,7 +168,7 @@ async def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path:
             await core.submit(signed(0, value=2))
 
 
-async def test_a_known_one_is_answered_after_the_sync_of_its_first_submission(
+async def test_a_repeated_submission_is_answered_after_the_first_one_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -212,7 +212,7 @@ async def test_a_refused_submission_is_freed_without_the_garbage_collector(tmp_p
             gc.enable()
 
 
-async def test_a_failed_sync_refuses_a_known_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_sync_refuses_a_repeated_submission_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -355,7 +355,7 @@ async def test_the_journal_keeps_nothing_of_what_a_block_confirmed(tmp_path: Pat
         assert list(core._journal._alive) == [signed(5).hash]
 
 
-async def test_what_is_dropped_at_the_restore_stays_dropped_after_a_kill(tmp_path: Path) -> None:
+async def test_a_transaction_dropped_at_the_restore_stays_dropped_after_a_kill(tmp_path: Path) -> None:
     async with opened_core(tmp_path) as core:
         await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
     core = open_core(tmp_path, settings(mempool_per_sender=2))
@@ -404,7 +404,7 @@ async def test_a_failed_sync_refuses_what_waits_and_ends_the_core(
         await reopened.submit(signed(1))
 
 
-async def test_what_is_submitted_after_a_failure_is_refused_when_the_core_closes(tmp_path: Path) -> None:
+async def test_a_submission_after_a_failure_is_refused_when_the_core_closes(tmp_path: Path) -> None:
     """The workers have not heard of the failure yet."""
     core = open_core(tmp_path)
     core.admissions.fail(StoreUnavailable("a block could not be written"))
@@ -418,7 +418,7 @@ async def test_what_is_submitted_after_a_failure_is_refused_when_the_core_closes
         assert await reopened.find_tx(signed(0).hash) is None
 
 
-async def test_checks_write_and_read_for_real(tmp_path: Path) -> None:
+async def test_a_check_writes_to_and_reads_from_store_and_journal(tmp_path: Path) -> None:
     async with opened_core(tmp_path) as core:
         checks = await core.check()
         assert (checks.store, checks.mempool) == ("ok", "ok")

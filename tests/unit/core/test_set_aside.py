@@ -35,7 +35,7 @@ def open_overfull(directory: Path, told: Told) -> Core:
     return open_core(OVERFULL, directory, settings(), KEYS, told)
 
 
-async def test_what_overflows_a_balance_is_dropped_for_good_and_the_core_goes_on(tmp_path: Path) -> None:
+async def test_a_transfer_that_overflows_a_balance_is_dropped_and_the_core_goes_on(tmp_path: Path) -> None:
     told = Told()
     core = open_overfull(tmp_path, told)
     bad, good = signed(0), signed(0, sender=2)

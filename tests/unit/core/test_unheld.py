@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-async def test_a_replaced_one_is_pending_until_its_nonce_is_in_a_block(data: Path) -> None:
+async def test_a_replaced_transaction_is_pending_until_its_nonce_is_in_a_block(data: Path) -> None:
     told = Told()
     async with opened_member(data, told) as core:
         await core.submit(ORIGINAL)
@@ -50,7 +50,7 @@ async def test_a_replaced_one_is_pending_until_its_nonce_is_in_a_block(data: Pat
         assert told.dropped == [(ORIGINAL.hash, "nonce used")]
 
 
-async def test_a_replaced_one_that_another_proposer_confirms_is_confirmed_and_its_replacement_dropped(
+async def test_a_replaced_transaction_in_a_block_is_confirmed_and_its_replacement_dropped(
     data: Path,
 ) -> None:
     told = Told()
@@ -63,7 +63,7 @@ async def test_a_replaced_one_that_another_proposer_confirms_is_confirmed_and_it
         assert told.dropped == [(REPLACEMENT.hash, "nonce used")]
 
 
-async def test_of_a_chain_of_replacements_each_names_the_one_that_is_held(data: Path) -> None:
+async def test_each_of_several_replaced_transactions_names_the_one_in_the_mempool(data: Path) -> None:
     told = Told()
     async with opened_member(data, told) as core:
         for tx in (ORIGINAL, REPLACEMENT, THIRD):
@@ -75,7 +75,7 @@ async def test_of_a_chain_of_replacements_each_names_the_one_that_is_held(data: 
         assert sorted(told.dropped) == sorted([(ORIGINAL.hash, "nonce used"), (THIRD.hash, "nonce used")])
 
 
-def test_a_replaced_one_is_still_pending_after_a_crash_and_its_end_is_known_after_another(data: Path) -> None:
+def test_a_replaced_transaction_is_pending_after_a_crash_and_dropped_after_the_next(data: Path) -> None:
     async def accept_and_vanish() -> None:
         core = open_member(data)
         await asyncio.gather(core.submit(ORIGINAL), core.submit(REPLACEMENT))
@@ -97,7 +97,7 @@ def test_a_replaced_one_is_still_pending_after_a_crash_and_its_end_is_known_afte
         asyncio.run(life())
 
 
-async def test_one_whose_nonce_was_used_while_the_node_was_away_is_dropped_at_the_start(data: Path) -> None:
+async def test_a_transaction_whose_nonce_was_used_while_the_node_was_away_is_dropped_at_the_start(data: Path) -> None:
     async with opened_member(data) as core:
         await core.submit(ORIGINAL)
         await core.submit(REPLACEMENT)
@@ -110,7 +110,7 @@ async def test_one_whose_nonce_was_used_while_the_node_was_away_is_dropped_at_th
         assert await core.find_tx(ORIGINAL.hash) == DroppedTx("nonce used")
 
 
-async def test_the_original_sent_again_while_it_is_replaced_is_answered_and_changes_nothing(data: Path) -> None:
+async def test_a_replaced_transaction_submitted_again_is_known_and_changes_nothing(data: Path) -> None:
     async with opened_member(data) as core:
         await core.submit(ORIGINAL)
         await core.submit(REPLACEMENT)
@@ -123,7 +123,7 @@ async def test_the_original_sent_again_while_it_is_replaced_is_answered_and_chan
             await core.submit(signed(0, value=2))
 
 
-async def test_the_original_sent_again_is_answered_after_the_sync_of_its_first_submission(
+async def test_a_replaced_transaction_submitted_again_is_answered_after_its_first_sync(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(file: int) -> None:
@@ -141,7 +141,7 @@ async def test_the_original_sent_again_is_answered_after_the_sync_of_its_first_s
     await core.stop()
 
 
-async def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_here(data: Path) -> None:
+async def test_a_replaced_transaction_of_another_node_is_pending_and_refused_when_submitted_here(data: Path) -> None:
     async with opened_member(data) as core:
         core._pool.admit(ORIGINAL, 0, local=False)
         await core.submit(REPLACEMENT)
@@ -150,7 +150,7 @@ async def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_he
             await core.submit(ORIGINAL)
 
 
-def test_one_of_another_node_that_is_submitted_here_too_is_on_disk(data: Path) -> None:
+def test_a_transaction_of_another_node_submitted_here_is_journaled(data: Path) -> None:
     async def accept_and_vanish() -> None:
         core = open_member(data)
         core._pool.admit(ORIGINAL, 0, local=False)
@@ -165,7 +165,7 @@ def test_one_of_another_node_that_is_submitted_here_too_is_on_disk(data: Path) -
     asyncio.run(look_again())
 
 
-async def test_an_evicted_one_is_pending_also_after_a_restart_and_held_again_once_it_is_accepted_again(
+async def test_an_evicted_transaction_is_pending_after_a_restart_and_held_once_accepted_again(
     data: Path,
 ) -> None:
     told = Told()
@@ -185,7 +185,7 @@ async def test_an_evicted_one_is_pending_also_after_a_restart_and_held_again_onc
 
 
 @pytest.mark.virtual_time
-async def test_an_expired_one_is_pending_until_its_nonce_is_used(data: Path) -> None:
+async def test_an_expired_transaction_is_pending_until_its_nonce_is_used(data: Path) -> None:
     told = Told()
     queued = signed(1)
     async with opened_member(data, told, mempool_lifetime_s=10) as core:
@@ -199,7 +199,7 @@ async def test_an_expired_one_is_pending_until_its_nonce_is_used(data: Path) -> 
         assert told.dropped == [(queued.hash, "nonce used")]
 
 
-async def test_lowered_limits_leave_it_pending_at_the_restore(data: Path) -> None:
+async def test_lowered_limits_leave_a_transaction_pending_at_the_restore(data: Path) -> None:
     async with opened_member(data) as core:
         await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
     for _ in range(2):
@@ -229,7 +229,7 @@ async def test_a_failed_sync_of_a_replacement_leaves_the_original_pending(
     assert told.dropped == []
 
 
-async def test_after_a_jump_over_blocks_nobody_is_told_of_an_end(data: Path) -> None:
+async def test_after_a_state_sync_no_transaction_is_announced_as_dropped(data: Path) -> None:
     """The skipped blocks may hold them: that is unknown here, and the journal keeps nothing of them."""
     told = Told()
     async with opened_member(data, told) as core:
@@ -250,7 +250,7 @@ async def test_after_a_jump_over_blocks_nobody_is_told_of_an_end(data: Path) -> 
 
 
 @pytest.mark.parametrize("engine", ["embedded", "cometbft"])
-async def test_what_a_removed_block_may_have_confirmed_is_not_told_as_dropped(data: Path, engine: str) -> None:
+async def test_a_transaction_that_a_pruned_block_may_hold_is_not_announced_as_dropped(data: Path, engine: str) -> None:
     """The journal still has it after its block is gone."""
     if engine == "embedded":
         async with opened_core(data) as core:
@@ -280,7 +280,9 @@ async def test_a_drop_that_an_earlier_version_wrote_is_told_only_if_the_nonce_wa
         assert await core.find_tx(signed(1).hash) == DroppedTx("nonce used")
 
 
-async def test_the_journal_keeps_what_is_remembered_and_no_more(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_journal_keeps_unheld_transactions_only_while_they_are_remembered(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cairn.mempool.unheld.MOST_OF_SENDER", 2)
     txs = [signed(0, gas_price=price * GWEI) for price in range(1, 6)]
     async with opened_member(data) as core:
@@ -291,7 +293,7 @@ async def test_the_journal_keeps_what_is_remembered_and_no_more(data: Path, monk
         assert set(core._journal._alive) == {tx.hash for tx in txs[2:]}
 
 
-async def test_the_journal_has_both_of_a_replacement_in_one_frame(data: Path) -> None:
+async def test_a_replacement_and_its_original_are_in_one_journal_frame(data: Path) -> None:
     core = open_member(data)
     await core.submit(ORIGINAL)
     before = core._journal._sequence

@@ -59,7 +59,7 @@ async def test_an_outage_drops_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         assert await is_kept(core) == (True, True)
 
 
-async def test_only_what_waits_for_a_nonce_expires_after_three_hours_up(tmp_path: Path) -> None:
+async def test_only_queued_transactions_expire_after_three_hours_of_uptime(tmp_path: Path) -> None:
     async with opened_core(tmp_path, HALTED) as core:
         await submit_both(core)
         await asyncio.sleep(3 * HOUR_S - 60)
@@ -70,7 +70,7 @@ async def test_only_what_waits_for_a_nonce_expires_after_three_hours_up(tmp_path
         assert await is_kept(core) == (True, False)
 
 
-async def test_the_time_waited_is_kept_over_a_restart(tmp_path: Path) -> None:
+async def test_the_time_in_the_queue_survives_a_restart(tmp_path: Path) -> None:
     async with opened_core(tmp_path, HALTED) as core:
         await submit_both(core)
         await asyncio.sleep(2 * HOUR_S)
@@ -83,7 +83,7 @@ async def test_the_time_waited_is_kept_over_a_restart(tmp_path: Path) -> None:
         assert await is_kept(core) == (True, False)
 
 
-async def test_a_kill_forgets_a_minute_of_waiting_at_most(tmp_path: Path) -> None:
+async def test_a_kill_loses_at_most_a_minute_of_the_time_in_the_queue(tmp_path: Path) -> None:
     core = open_core(tmp_path, HALTED)
     core.start()
     await submit_both(core)
@@ -98,7 +98,7 @@ async def test_a_kill_forgets_a_minute_of_waiting_at_most(tmp_path: Path) -> Non
         assert await is_kept(reopened) == (True, False)
 
 
-async def test_a_snapshot_keeps_the_time_waited(tmp_path: Path) -> None:
+async def test_a_snapshot_keeps_the_time_in_the_queue(tmp_path: Path) -> None:
     async with opened_core(tmp_path, HALTED) as core:
         await submit_both(core)
         await asyncio.sleep(HOUR_S)

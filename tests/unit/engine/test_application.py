@@ -33,7 +33,7 @@ def test_finalizing_again_starts_over_from_the_head(chain: ChainStore) -> None:
     assert chain.head_hash == second.block.hash
 
 
-def test_commit_writes_then_tells(chain: ChainStore) -> None:
+def test_commit_writes_before_it_announces(chain: ChainStore) -> None:
     feed, heard = Feed(), list[tuple[int, int]]()
     feed.subscribe(lambda height: heard.append((height, chain.head_header.height)))
     application = Application(chain, feed)
@@ -56,7 +56,7 @@ def test_blocks_follow_each_other(chain: ChainStore) -> None:
         assert (outcome.block.header.height, outcome.block.header.previous_hash) == (nonce + 1, previous)
 
 
-def test_there_is_nothing_to_commit_twice(chain: ChainStore) -> None:
+def test_a_second_commit_without_a_block_fails(chain: ChainStore) -> None:
     application = Application(chain, Feed())
     with pytest.raises(AssertionError, match="nothing was finalized"):
         application.commit()
@@ -66,7 +66,7 @@ def test_there_is_nothing_to_commit_twice(chain: ChainStore) -> None:
         application.commit()
 
 
-def test_an_invalid_block_never_gets_as_far_as_a_commit(chain: ChainStore) -> None:
+def test_an_invalid_block_cannot_be_committed(chain: ChainStore) -> None:
     application = Application(chain, Feed())
     with pytest.raises(InvalidBlock, match="nonce"):
         application.finalize([transfer(1, 1)], GENESIS_TIME, PROPOSER)
@@ -74,7 +74,7 @@ def test_an_invalid_block_never_gets_as_far_as_a_commit(chain: ChainStore) -> No
         application.commit()
 
 
-def test_an_invalid_block_takes_the_one_finalized_before_it_along(chain: ChainStore) -> None:
+def test_an_invalid_block_voids_the_one_finalized_before_it(chain: ChainStore) -> None:
     application = Application(chain, Feed())
     application.finalize([transfer(1, 0)], GENESIS_TIME, PROPOSER)
     with pytest.raises(InvalidBlock):
@@ -83,7 +83,7 @@ def test_an_invalid_block_takes_the_one_finalized_before_it_along(chain: ChainSt
         application.commit()
 
 
-def test_nobody_hears_of_a_block_that_the_disk_refused(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_the_disk_refused_is_not_announced(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(outcome: object, absent: object) -> None:
         raise StoreUnavailable("the disk is full")
 
@@ -95,3 +95,41 @@ def test_nobody_hears_of_a_block_that_the_disk_refused(chain: ChainStore, monkey
     with pytest.raises(StoreUnavailable):
         application.commit()
     assert heard == []
+
+
+def test_listeners_are_called_in_the_order_of_subscription() -> None:
+    feed, heard = Feed(), list[tuple[str, int]]()
+    feed.subscribe(lambda height: heard.append(("first", height)))
+    feed.subscribe(lambda height: heard.append(("second", height)))
+    feed.announce(7)
+    feed.announce(8)
+    assert heard == [("first", 7), ("second", 7), ("first", 8), ("second", 8)]
+
+
+def test_a_late_listener_hears_only_later_heights() -> None:
+    feed, heard = Feed(), list[int]()
+    feed.announce(1)
+    feed.subscribe(heard.append)
+    feed.announce(2)
+    assert heard == [2]
+
+
+@pytest.mark.parametrize("height", [3, 4, 6])
+def test_a_height_out_of_order_fails_an_assertion(height: int) -> None:
+    feed, heard = Feed(), list[int]()
+    feed.subscribe(heard.append)
+    feed.announce(4)
+    with pytest.raises(AssertionError, match=f"height {height} announced after 4"):
+        feed.announce(height)
+    assert heard == [4]
+
+
+def test_a_jump_leaves_heights_out_and_never_goes_back() -> None:
+    feed, heard = Feed(), list[int]()
+    feed.subscribe(heard.append)
+    feed.jump(40)
+    feed.announce(41)
+    feed.jump(90)
+    with pytest.raises(AssertionError, match="a jump to height 90 from 90"):
+        feed.jump(90)
+    assert heard == [40, 41, 90]

@@ -182,7 +182,7 @@ async def test_an_interval_comes_on_top_of_the_pace_of_the_start(chain: ChainSto
     assert rig.made == [(2.0, [transfer(1, 0)]), (3.0, []), (6.0, [transfer(1, 1)])], "one block where both are due"
 
 
-async def test_a_switch_that_acts_alone_turns_the_other_off(chain: ChainStore) -> None:
+async def test_a_mining_switch_with_alone_turns_the_other_off(chain: ChainStore) -> None:
     rig = Rig(chain, block_time_s=0.0)
     async with rig.running():
         rig.pace.set_interval(4.0, alone=True)
@@ -212,7 +212,7 @@ async def test_a_wake_without_cause_makes_nothing(chain: ChainStore) -> None:
 
 
 @pytest.mark.parametrize(("block_time_s", "made_at"), [(1.0, 1.0), (0.0, 0.0)])
-async def test_what_was_pending_before_the_start_needs_no_wake(
+async def test_transactions_pending_at_the_start_are_mined_without_a_wake(
     chain: ChainStore, block_time_s: float, made_at: float
 ) -> None:
     rig = Rig(chain, block_time_s=block_time_s)

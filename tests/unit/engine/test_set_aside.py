@@ -152,7 +152,7 @@ async def test_a_block_whose_writing_fails_before_the_disk_drops_the_transaction
     assert [tx for _, txs in rig.made for tx in txs] == [transfer(1, 0), transfer(3, 0)]
 
 
-async def test_what_fails_after_the_block_is_on_disk_ends_the_run(chain: ChainStore) -> None:
+async def test_a_failure_after_the_block_is_on_disk_ends_the_run(chain: ChainStore) -> None:
     rig = Rig(chain)
 
     def fail(_: object) -> None:

@@ -80,7 +80,7 @@ async def test_a_disk_that_fails_the_removal_ends_the_core_though_it_is_idle(
             await asyncio.wait_for(asyncio.shield(core.failed), PATIENCE_S)
 
 
-async def test_any_other_failure_is_tried_again_later_and_the_chain_goes_on(
+async def test_an_unexpected_failure_of_pruning_is_retried_and_the_chain_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "RETRY_S", 0.05)

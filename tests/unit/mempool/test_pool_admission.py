@@ -18,7 +18,7 @@ from tests.support.transfers import RULES, address, dynamic, transfer
 from tests.unit.mempool.pools import NOW, RICH, PoolWithState
 
 
-def test_takes_the_next_nonce_as_ready() -> None:
+def test_the_next_nonce_is_pending() -> None:
     pools = PoolWithState()
     tx = transfer(1, 0)
     assert pools.pool.admit(tx, NOW) == Admitted(added=True, queued=False)
@@ -28,7 +28,7 @@ def test_takes_the_next_nonce_as_ready() -> None:
     assert (pools.pool.pending_count, pools.pool.queued_count) == (1, 0)
 
 
-def test_holds_a_gap_and_closes_it() -> None:
+def test_a_transaction_after_a_gap_is_queued_until_the_gap_closes() -> None:
     pools = PoolWithState()
     later, between, first = transfer(1, 2), transfer(1, 1), transfer(1, 0)
     assert pools.pool.admit(later, NOW) == Admitted(added=True, queued=True)
@@ -42,14 +42,14 @@ def test_holds_a_gap_and_closes_it() -> None:
     )
 
 
-def test_closes_a_gap_only_up_to_the_next_hole() -> None:
+def test_a_closed_gap_makes_pending_only_up_to_the_next_gap() -> None:
     pools = PoolWithState()
     pools.admit(transfer(1, 1), transfer(1, 3), transfer(1, 0))
     assert [tx.nonce for tx in pools.order()] == [0, 1]
     assert pools.pool.queued_count == 1
 
 
-def test_knows_what_it_holds() -> None:
+def test_a_transaction_in_the_mempool_is_known() -> None:
     pools = PoolWithState()
     ready, queued = transfer(1, 0), transfer(1, 5)
     pools.admit(ready, queued)
@@ -60,7 +60,7 @@ def test_knows_what_it_holds() -> None:
     assert entry.received_at == NOW
 
 
-def test_a_known_one_is_known_before_anything_else_is_asked() -> None:
+def test_a_known_transaction_is_known_without_reading_the_account() -> None:
     pools = PoolWithState()
     tx = transfer(1, 0)
     pools.admit(tx)
@@ -81,7 +81,7 @@ def test_a_known_one_is_known_before_anything_else_is_asked() -> None:
         (transfer(77, 0), InsufficientFunds),
     ],
 )
-def test_refusals_change_nothing(tx: Tx, error: type[Exception]) -> None:
+def test_a_refused_transaction_changes_nothing(tx: Tx, error: type[Exception]) -> None:
     pools = PoolWithState()
     pools.state.put(address(1), RICH, 5)
     with pytest.raises(error):
@@ -98,7 +98,7 @@ def test_the_furthest_nonce_is_64_after_the_next_executable_one() -> None:
     assert pools.pool.admit(transfer(1, 66), NOW).queued
 
 
-def test_restore_takes_a_nonce_however_far_ahead() -> None:
+def test_restore_admits_any_nonce_ahead() -> None:
     pools = PoolWithState()
     tx = transfer(1, 500)
     assert pools.pool.restore(tx, NOW) == Admitted(added=True, queued=True)
@@ -152,7 +152,7 @@ def test_funds_must_cover_all_that_is_pending_with_gaps_too() -> None:
     pools.admit(next_one)
 
 
-def test_a_sender_holds_only_its_share() -> None:
+def test_a_sender_over_its_limit_is_refused() -> None:
     pools = PoolWithState(PoolLimits(per_sender=2))
     pools.admit(transfer(1, 0), transfer(1, 5))
     with pytest.raises(SenderLimit):
@@ -204,7 +204,7 @@ def test_a_replacement_frees_what_the_old_one_reserved() -> None:
     pools.admit(old, transfer(1, 0, gas_price=11, value=0), transfer(1, 1, value=1_000_000))
 
 
-def test_a_queued_one_is_replaced_in_its_place() -> None:
+def test_a_queued_transaction_is_replaced_in_its_place() -> None:
     pools = PoolWithState()
     pools.admit(transfer(1, 1))
     assert pools.pool.admit(transfer(1, 1, gas_price=20), NOW).queued
@@ -212,7 +212,7 @@ def test_a_queued_one_is_replaced_in_its_place() -> None:
     assert [(tx.nonce, tx.gas_price) for tx in pools.order()] == [(0, 10), (1, 20)]
 
 
-def test_what_was_dropped_can_come_back() -> None:
+def test_a_dropped_transaction_can_be_admitted_again() -> None:
     pools = PoolWithState()
     cheap, dear = transfer(1, 1, gas_price=10), transfer(1, 1, gas_price=20)
     pools.admit(cheap, dear)
@@ -230,7 +230,7 @@ def test_the_next_nonce_of_a_sender_without_transactions_is_the_confirmed_one() 
     assert (pools.pool.next_nonce(address(3)), pools.pool.next_nonce(address(77))) == (9, 0)
 
 
-def test_what_a_restart_brings_back_is_still_ours_to_answer_for() -> None:
+def test_a_restored_transaction_is_local() -> None:
     pools = PoolWithState()
     tx = transfer(1, 0)
     assert pools.pool.restore(tx, NOW).added

@@ -8,7 +8,7 @@ from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
 
 
-def test_confirmed_ones_leave_without_a_reason() -> None:
+def test_confirmed_transactions_leave_without_a_drop() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 4)
     assert pools.commit(*chain[:2]) == []
@@ -18,7 +18,7 @@ def test_confirmed_ones_leave_without_a_reason() -> None:
     assert pools.pool.next_nonce(address(1)) == 4
 
 
-def test_nothing_is_left_of_a_sender_whose_last_one_is_confirmed() -> None:
+def test_a_sender_whose_last_transaction_is_confirmed_is_removed() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 2)
     pools.commit(*chain)
@@ -26,14 +26,14 @@ def test_nothing_is_left_of_a_sender_whose_last_one_is_confirmed() -> None:
     assert pools.pool.next_nonce(address(1)) == 2
 
 
-def test_a_block_of_strangers_changes_nothing() -> None:
+def test_a_block_of_other_senders_changes_nothing() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 2)
     assert pools.commit(transfer(5, 0), transfer(5, 1)) == []
     assert pools.order() == chain
 
 
-def test_one_never_seen_uses_up_a_nonce() -> None:
+def test_an_unknown_transaction_in_a_block_drops_the_one_with_its_nonce() -> None:
     pools = PoolWithState()
     ours, next_one = pools.admit_chain(1, [10] * 2)
     foreign = transfer(1, 0, gas_price=50)
@@ -42,7 +42,7 @@ def test_one_never_seen_uses_up_a_nonce() -> None:
     assert pools.order() == [next_one]
 
 
-def test_ones_never_seen_close_a_gap() -> None:
+def test_unknown_transactions_in_a_block_close_a_gap() -> None:
     pools = PoolWithState()
     overtaken, waiting = transfer(1, 1), transfer(1, 2)
     pools.admit(overtaken, waiting)
@@ -60,7 +60,7 @@ def test_a_block_can_overtake_all_of_a_sender() -> None:
     assert pools.pool.next_nonce(address(1)) == 4
 
 
-def test_one_that_was_dropped_and_then_confirmed_elsewhere_is_not_called_dropped() -> None:
+def test_a_dropped_transaction_in_a_block_is_no_longer_dropped() -> None:
     pools = PoolWithState()
     old = transfer(1, 0, gas_price=10)
     new = transfer(1, 0, gas_price=20)
@@ -69,7 +69,7 @@ def test_one_that_was_dropped_and_then_confirmed_elsewhere_is_not_called_dropped
     assert pools.pool.drops.get(old.hash) is None
 
 
-def test_what_a_shrunken_balance_no_longer_pays_for_goes_from_the_end() -> None:
+def test_transactions_beyond_a_reduced_balance_are_dropped_from_the_last_nonce() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 4)
     waiting = transfer(1, 6)
@@ -83,7 +83,7 @@ def test_what_a_shrunken_balance_no_longer_pays_for_goes_from_the_end() -> None:
     assert pools.pool.page(10) == ([], 0, None)
 
 
-def test_what_waits_for_a_nonce_for_too_long_expires() -> None:
+def test_a_transaction_queued_for_its_lifetime_expires() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
     old, young = transfer(1, 1), transfer(2, 1)
     pools.pool.up_s = 7
@@ -98,7 +98,7 @@ def test_what_waits_for_a_nonce_for_too_long_expires() -> None:
     assert pools.expire(10**6) == []
 
 
-def test_what_can_be_mined_stays_however_long_it_takes() -> None:
+def test_a_pending_transaction_never_expires() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 3)
     pools.pool.admit(transfer(2, 0), NOW, local=False)
@@ -106,13 +106,13 @@ def test_what_can_be_mined_stays_however_long_it_takes() -> None:
     assert pools.order() == [*chain, transfer(2, 0)]
 
 
-def test_when_it_was_received_is_of_no_account() -> None:
+def test_expiry_does_not_depend_on_the_wall_clock() -> None:
     pools = PoolWithState()
     pools.admit(transfer(1, 1), at=0)
     assert pools.expire(10_799) == []
 
 
-def test_waiting_counts_from_the_moment_at_which_it_began() -> None:
+def test_expiry_counts_from_when_a_transaction_was_queued() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
     first, second, third = pools.admit_chain(1, [10] * 3)
     assert pools.expire(1_000) == []
@@ -126,7 +126,7 @@ def test_waiting_counts_from_the_moment_at_which_it_began() -> None:
     assert set(pools.expire(2_100)) == {(second.hash, "expired"), (third.hash, "expired")}
 
 
-def test_one_that_a_restart_brings_back_has_waited_before() -> None:
+def test_a_restored_transaction_keeps_its_time_in_the_queue() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
     waited, ready = transfer(1, 1), transfer(2, 1)
     pools.pool.up_s = 90
@@ -137,7 +137,7 @@ def test_one_that_a_restart_brings_back_has_waited_before() -> None:
     assert pools.expire(190) == [(ready.hash, "expired")]
 
 
-def test_the_replacement_of_one_that_waits_has_its_own_time() -> None:
+def test_a_replacement_of_a_queued_transaction_begins_its_own_time() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
     pools.admit(transfer(1, 1, gas_price=10))
     pools.pool.up_s = 60
@@ -155,7 +155,7 @@ def test_a_drop_from_before_a_restart_is_remembered() -> None:
     assert pools.pool.drops.get(tx.hash) == "evicted"
 
 
-def test_only_so_many_drops_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_drops_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "DROPS_REMEMBERED", 2)
     pools = PoolWithState()
     txs = [transfer(1, nonce) for nonce in range(3)]

@@ -9,21 +9,21 @@ from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
 
 
-def test_the_dearest_first_then_the_earliest() -> None:
+def test_the_highest_price_is_first_then_the_earliest_arrival() -> None:
     pools = PoolWithState()
     txs = [transfer(sender, 0, gas_price=price) for sender, price in [(1, 10), (2, 30), (3, 10), (4, 30)]]
     pools.admit(*txs)
     assert pools.order() == [txs[1], txs[3], txs[0], txs[2]]
 
 
-def test_within_a_sender_by_nonce_whatever_is_paid() -> None:
+def test_transactions_of_a_sender_are_ordered_by_nonce() -> None:
     pools = PoolWithState()
     low, high = pools.admit_chain(1, [10, 90])
     (middle,) = pools.admit_chain(2, [50])
     assert pools.order() == [middle, low, high]
 
 
-def test_what_follows_a_cheap_one_comes_right_after_it() -> None:
+def test_a_transaction_behind_a_cheaper_one_comes_right_after_it() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [20, 90, 80])
     same_price = pools.admit_chain(2, [20])
@@ -38,13 +38,13 @@ def test_selects_up_to_the_gas_limit() -> None:
     assert pools.pool.select(TRANSFER_GAS - 1) == []
 
 
-def test_selecting_changes_nothing() -> None:
+def test_select_does_not_change_the_mempool() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 3)
     assert pools.order() == pools.order() == chain
 
 
-def test_replacing_the_head_moves_its_successors_with_it() -> None:
+def test_replacing_the_first_transaction_moves_its_successors() -> None:
     pools = PoolWithState()
     pools.admit_chain(1, [10, 90])
     pools.admit_chain(2, [50])
@@ -52,7 +52,7 @@ def test_replacing_the_head_moves_its_successors_with_it() -> None:
     assert [tx.gas_price for tx in pools.order()] == [60, 90, 50]
 
 
-def test_replacing_the_middle_moves_what_comes_after_it() -> None:
+def test_replacing_a_middle_transaction_moves_its_successors() -> None:
     pools = PoolWithState()
     pools.admit_chain(1, [70, 10, 90, 40])
     pools.admit_chain(2, [50])
@@ -69,7 +69,7 @@ def test_a_replacement_that_is_still_behind_a_cheaper_one_moves_nothing() -> Non
     assert [tx.gas_price for tx in pools.order()] == [15, 10, 99, 30]
 
 
-def test_a_replacement_goes_behind_those_that_pay_the_same() -> None:
+def test_a_replacement_comes_after_earlier_ones_of_the_same_price() -> None:
     pools = PoolWithState()
     pools.admit_chain(1, [10])
     (other,) = pools.admit_chain(2, [20])
@@ -78,7 +78,7 @@ def test_a_replacement_goes_behind_those_that_pay_the_same() -> None:
     assert pools.order() == [other, replacement]
 
 
-def test_when_the_head_is_mined_the_next_one_stands_for_itself() -> None:
+def test_after_the_first_is_mined_the_next_is_ranked_by_its_own_price() -> None:
     pools = PoolWithState()
     low, high = pools.admit_chain(1, [10, 90])
     pools.commit(low)
@@ -86,7 +86,7 @@ def test_when_the_head_is_mined_the_next_one_stands_for_itself() -> None:
     assert pools.order() == [high, middle]
 
 
-def test_a_queued_one_keeps_its_arrival_when_the_gap_closes() -> None:
+def test_a_queued_transaction_keeps_its_arrival_when_the_gap_closes() -> None:
     pools = PoolWithState()
     early = transfer(1, 1, gas_price=10)
     pools.admit(early)
@@ -96,7 +96,7 @@ def test_a_queued_one_keeps_its_arrival_when_the_gap_closes() -> None:
     assert pools.order() == [closing, early, other]
 
 
-def test_a_full_pool_drops_the_worst_that_waits_first() -> None:
+def test_a_full_mempool_evicts_the_worst_queued_first() -> None:
     pools = PoolWithState(PoolLimits(size=4))
     pools.admit_chain(1, [10])
     dear, cheap, cheap_and_late = (transfer(2, nonce, gas_price=price) for nonce, price in [(5, 90), (6, 50), (7, 50)])
@@ -108,7 +108,7 @@ def test_a_full_pool_drops_the_worst_that_waits_first() -> None:
     assert pools.listed() == [*pools.order(), dear, cheap]
 
 
-def test_a_newcomer_that_would_wait_must_pay_more_than_what_waits() -> None:
+def test_a_queued_newcomer_must_pay_more_than_the_worst_queued() -> None:
     pools = PoolWithState(PoolLimits(size=2))
     held = transfer(1, 5, gas_price=20)
     pools.admit(transfer(2, 0, gas_price=10), held)
@@ -117,14 +117,14 @@ def test_a_newcomer_that_would_wait_must_pay_more_than_what_waits() -> None:
     assert pools.pool.admit(transfer(3, 5, gas_price=21), NOW).dropped == ((held.hash, "evicted"),)
 
 
-def test_a_newcomer_that_would_wait_never_drops_what_can_be_mined() -> None:
+def test_a_queued_newcomer_never_evicts_a_pending_transaction() -> None:
     pools = PoolWithState(PoolLimits(size=2))
     pools.admit_chain(1, [10, 10])
     with pytest.raises(MempoolFull):
         pools.pool.admit(transfer(2, 1, gas_price=99), NOW)
 
 
-def test_a_full_pool_drops_the_last_in_mining_order_for_one_that_pays_more() -> None:
+def test_a_full_mempool_evicts_the_last_in_mining_order_for_a_higher_price() -> None:
     pools = PoolWithState(PoolLimits(size=3))
     first, tail = pools.admit_chain(1, [20, 10])
     (other,) = pools.admit_chain(2, [15])
@@ -135,7 +135,7 @@ def test_a_full_pool_drops_the_last_in_mining_order_for_one_that_pays_more() -> 
     assert pools.order() == [first, other, newcomer]
 
 
-def test_what_is_behind_a_cheap_one_is_worth_no_more_than_that() -> None:
+def test_a_transaction_behind_a_cheap_one_ranks_no_higher_for_eviction() -> None:
     pools = PoolWithState(PoolLimits(size=3))
     low, high = pools.admit_chain(1, [10, 99])
     (other,) = pools.admit_chain(2, [10])
@@ -148,7 +148,7 @@ def test_what_is_behind_a_cheap_one_is_worth_no_more_than_that() -> None:
     assert pools.order()[-1] == low
 
 
-def test_a_replacement_needs_no_room() -> None:
+def test_a_replacement_is_admitted_to_a_full_mempool() -> None:
     pools = PoolWithState(PoolLimits(size=2))
     first, second = pools.admit_chain(1, [10, 10])
     replacement = transfer(1, 0, gas_price=11)
@@ -156,13 +156,13 @@ def test_a_replacement_needs_no_room() -> None:
     assert pools.order() == [replacement, second]
 
 
-def test_a_pool_without_room_takes_nothing() -> None:
+def test_a_mempool_of_size_zero_admits_nothing() -> None:
     pools = PoolWithState(PoolLimits(size=0))
     with pytest.raises(MempoolFull):
         pools.pool.admit(transfer(1, 0), NOW)
 
 
-def test_making_room_can_take_the_last_of_the_same_sender() -> None:
+def test_an_eviction_may_take_the_last_of_the_same_sender() -> None:
     pools = PoolWithState(PoolLimits(size=1))
     waiting, newcomer = transfer(1, 3), transfer(1, 0)
     pools.admit(waiting)
@@ -171,7 +171,7 @@ def test_making_room_can_take_the_last_of_the_same_sender() -> None:
     assert pools.pool.next_nonce(address(1)) == 1
 
 
-def test_what_closes_a_gap_counts_what_it_makes_ready() -> None:
+def test_closing_a_gap_counts_the_queued_as_pending() -> None:
     pools = PoolWithState()
     pools.admit(transfer(1, 1), transfer(1, 2), transfer(1, 4))
     assert (pools.pool.pending_count, pools.pool.queued_count) == (0, 3)
@@ -181,7 +181,7 @@ def test_what_closes_a_gap_counts_what_it_makes_ready() -> None:
     assert (pools.pool.pending_count, pools.pool.queued_count) == (0, 1)
 
 
-def test_what_no_longer_waits_is_not_dropped_as_the_worst_that_does() -> None:
+def test_a_transaction_no_longer_queued_is_not_evicted_as_queued() -> None:
     pools = PoolWithState(PoolLimits(size=3))
     pools.admit(transfer(1, 1, gas_price=10), transfer(1, 0, gas_price=12), transfer(2, 1, gas_price=11))
     assert pools.pool.admit(transfer(3, 0, gas_price=10), NOW).dropped == (
@@ -195,7 +195,7 @@ def test_a_replacement_reserves_what_it_costs() -> None:
     assert pools.pool.reserved(address(1)) == transfer(1, 0, gas_price=11, value=5).cost
 
 
-def test_a_replacement_of_a_sender_that_has_sent_before() -> None:
+def test_a_replacement_after_confirmed_transactions_keeps_its_place() -> None:
     pools = PoolWithState()
     pools.state.put(address(1), 10**18, 5)
     chain = pools.admit_chain(1, [10, 10, 10], first_nonce=5)
@@ -204,7 +204,7 @@ def test_a_replacement_of_a_sender_that_has_sent_before() -> None:
     assert pools.order() == [chain[0], better, chain[2]]
 
 
-def test_nothing_is_left_of_one_that_was_replaced() -> None:
+def test_a_replaced_transaction_leaves_no_trace_in_the_order() -> None:
     pools = PoolWithState()
     better = transfer(1, 0, gas_price=11)
     pools.admit(transfer(1, 0), better)
@@ -213,7 +213,7 @@ def test_nothing_is_left_of_one_that_was_replaced() -> None:
     assert pools.order() == [transfer(2, 0)]
 
 
-def test_who_waits_longest_goes_first_whenever_it_came() -> None:
+def test_the_longest_queued_expires_first() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
     pools.pool.up_s = 90
     pools.admit(transfer(1, 1))
@@ -223,7 +223,7 @@ def test_who_waits_longest_goes_first_whenever_it_came() -> None:
     assert pools.expire(190) == [(transfer(1, 1).hash, "expired")]
 
 
-def test_who_finds_no_room_is_told_why() -> None:
+def test_a_full_mempool_refuses_with_the_reason() -> None:
     pools = PoolWithState(PoolLimits(size=1))
     pools.admit(transfer(1, 0))
     with pytest.raises(MempoolFull, match="this one waits for a missing nonce"):

@@ -1,9 +1,12 @@
 """The listing of the mempool, page by page."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidQuery
-from cairn.domain.types import Address, Tx
+from cairn.domain.types import MAX_UINT64, Address, Tx
+from cairn.mempool.pool import Cursor, Listing, decode_cursor, encode_cursor
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import PoolWithState
 
@@ -46,7 +49,7 @@ def test_pages_of_one_sender(limit: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_pages_of_a_sender_that_has_sent_before(limit: int) -> None:
+def test_pages_of_a_sender_with_confirmed_transactions(limit: int) -> None:
     pools = PoolWithState()
     pools.state.put(address(1), 10**18, 5)
     run = pools.admit_chain(1, [10, 20, 20], first_nonce=5)
@@ -56,13 +59,13 @@ def test_pages_of_a_sender_that_has_sent_before(limit: int) -> None:
     assert walk(pools, limit, address(1)) == walk(pools, limit)
 
 
-def test_an_empty_listing() -> None:
+def test_an_empty_mempool_has_one_empty_page() -> None:
     pools = PoolWithState()
     assert pools.pool.page(10) == pools.pool.page(10, None, address(1)) == ([], 0, None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-def test_a_cursor_holds_when_what_it_showed_is_mined(limit: int) -> None:
+def test_a_cursor_is_valid_after_its_transaction_is_mined(limit: int) -> None:
     pools = PoolWithState()
     txs = [transfer(sender, nonce, gas_price=50 - nonce) for nonce in range(3) for sender in (1, 2)]
     pools.admit(*txs)
@@ -71,7 +74,7 @@ def test_a_cursor_holds_when_what_it_showed_is_mined(limit: int) -> None:
     assert [entry.tx for entry in pools.pool.page(10, after).entries] == txs[limit:]
 
 
-def test_a_cursor_of_one_sender_holds_when_what_it_showed_is_mined() -> None:
+def test_a_cursor_of_one_sender_is_valid_after_its_transaction_is_mined() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10, 20, 30, 40])
     after = pools.pool.page(2, None, address(1)).next
@@ -79,7 +82,7 @@ def test_a_cursor_of_one_sender_holds_when_what_it_showed_is_mined() -> None:
     assert [entry.tx for entry in pools.pool.page(10, after, address(1)).entries] == chain[3:]
 
 
-def test_a_cursor_among_those_that_wait_holds_when_they_are_gone() -> None:
+def test_a_cursor_of_queued_transactions_is_valid_after_they_are_gone() -> None:
     pools = PoolWithState()
     waiting = [transfer(1, 2), transfer(1, 5), transfer(2, 3)]
     pools.admit(*waiting)
@@ -88,7 +91,7 @@ def test_a_cursor_among_those_that_wait_holds_when_they_are_gone() -> None:
     assert [entry.tx for entry in pools.pool.page(10, after).entries] == waiting[1:]
 
 
-def test_a_cursor_within_a_run_goes_on_after_its_nonce() -> None:
+def test_a_cursor_within_a_run_continues_after_its_nonce() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10, 20, 30, 40])
     after = pools.pool.page(2).next
@@ -97,7 +100,7 @@ def test_a_cursor_within_a_run_goes_on_after_its_nonce() -> None:
 
 
 @pytest.mark.parametrize("after", ["", "x", "r1", "r-1", "q1-1", "r1-1 ", "R1-1", "r1-", "r" + "f" * 81 + "-1", "r١-1"])
-def test_what_is_no_cursor_is_refused(after: str) -> None:
+def test_text_that_is_no_cursor_is_refused(after: str) -> None:
     pools, _ = some_pool()
     for sender in (None, address(1)):
         with pytest.raises(InvalidQuery, match="after: is not a cursor"):
@@ -116,7 +119,32 @@ def test_a_cursor_of_the_other_listing_is_refused() -> None:
 @pytest.mark.parametrize(
     "after", ["r0-0", "r" + "f" * 80 + "-" + "f" * 16, "w0-0", "w" + "f" * 80 + "-ffffffffffffffff"]
 )
-def test_a_cursor_that_was_never_given_out_is_harmless(after: str) -> None:
+def test_an_invented_cursor_gives_a_page(after: str) -> None:
     pools, listed = some_pool()
     shown = [entry.tx for entry in pools.pool.page(10, after).entries]
     assert shown == listed[len(listed) - len(shown) :]
+
+
+LISTINGS: list[Listing] = ["pending", "queued", "sender"]
+
+
+@given(st.sampled_from(LISTINGS), st.integers(0, 2**320 - 1), st.integers(0, MAX_UINT64))
+def test_an_encoded_cursor_decodes_to_itself(listing: Listing, place: int, nonce: int) -> None:
+    cursor = Cursor(listing, place, nonce)
+    text = encode_cursor(cursor)
+    assert decode_cursor(text) == cursor
+    assert text.replace("-", "").isalnum(), "must need no quoting in a URL"
+
+
+@given(st.text(alphabet="rwsx0189af-A \n", max_size=12))
+def test_any_other_text_is_refused(text: str) -> None:
+    try:
+        cursor = decode_cursor(text)
+    except InvalidQuery:
+        return
+    assert cursor == decode_cursor(encode_cursor(cursor))
+
+
+def test_a_line_break_at_the_end_is_refused() -> None:
+    with pytest.raises(InvalidQuery):
+        decode_cursor("r1-1\n")

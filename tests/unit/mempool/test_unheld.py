@@ -49,7 +49,7 @@ def shared_pool(size: int = 10) -> tuple[Mempool, Accounts]:
     return Mempool(RULES, PoolLimits(size=size), state, is_shared=True), state
 
 
-def test_a_balance_that_others_spent_leaves_it_pending_elsewhere() -> None:
+def test_a_transaction_evicted_by_a_spent_balance_is_unheld() -> None:
     pool, state = shared_pool()
     tx = transfer(1, 1)
     pool.admit(transfer(1, 0), NOW)
@@ -60,7 +60,7 @@ def test_a_balance_that_others_spent_leaves_it_pending_elsewhere() -> None:
     assert pool.drops == {}
 
 
-def test_one_that_peers_send_again_ends_once() -> None:
+def test_an_unheld_transaction_admitted_again_is_dropped_once() -> None:
     pool, state = shared_pool()
     tx = transfer(1, 0)
     pool.admit(tx, NOW, local=False)
@@ -71,7 +71,7 @@ def test_one_that_peers_send_again_ends_once() -> None:
     assert (len(pool.order.entries), tx.hash in pool.unheld.by_hash) == (0, False)
 
 
-def test_one_that_must_no_longer_be_shown_is_neither_held_nor_unheld() -> None:
+def test_a_forgotten_transaction_is_neither_held_nor_unheld() -> None:
     pool, _ = shared_pool()
     old, new = transfer(1, 0), transfer(1, 0, gas_price=20)
     pool.admit(old, NOW)

@@ -24,7 +24,7 @@ def test_any_cuts_give_the_same_messages(payloads: list[bytes], cuts: list[int])
     assert found == payloads
 
 
-def test_byte_by_byte() -> None:
+def test_a_stream_that_arrives_byte_by_byte_gives_the_same_messages() -> None:
     payloads = [b"", b"a" * 200, b"b" * 20_000, b"c"]
     reader = FrameReader()
     stream = b"".join(map(frame, payloads))

@@ -53,12 +53,12 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("text", ALLOWED.values(), ids=ALLOWED.keys())
-def test_allowed(text: str) -> None:
+def test_a_run_that_the_specification_allows_passes(text: str) -> None:
     check_run(run(text))
 
 
 @pytest.mark.parametrize("text", FORBIDDEN.values(), ids=FORBIDDEN.keys())
-def test_forbidden(text: str) -> None:
+def test_a_run_that_the_specification_forbids_fails(text: str) -> None:
     calls = run(text)
     check_run(calls[:-1])
     with pytest.raises(GrammarViolation, match=f"call {len(calls) - 1}: "):

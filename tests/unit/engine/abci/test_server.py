@@ -259,9 +259,7 @@ MALFORMED = frame(b"\x42\x05\x0a")
 
 
 @pytest.mark.parametrize(("bad", "reason"), [(UNKNOWN, "unknown kind"), (MALFORMED, "not an ABCI request")])
-def test_what_is_no_request_ends_the_connection_after_the_answers_before_it(
-    tmp_path: Path, bad: bytes, reason: str
-) -> None:
+def test_invalid_bytes_end_the_connection_after_the_earlier_answers(tmp_path: Path, bad: bytes, reason: str) -> None:
     app = Gated(tmp_path)
 
     async def scene(stage: Stage) -> None:

@@ -163,7 +163,7 @@ def test_a_field_of_a_later_version_is_passed_over() -> None:
         ),
     ],
 )
-def test_what_is_no_request_is_refused(payload: bytes, reason: str) -> None:
+def test_bytes_that_are_not_a_request_are_refused(payload: bytes, reason: str) -> None:
     with pytest.raises(MalformedFrame, match=reason):
         wire.decode_request(payload)
 

@@ -82,14 +82,14 @@ def test_governance_and_snapshots_can_be_asked_for(node: Node) -> None:
 # The mempool.
 
 
-def test_what_others_took_in_is_listed_but_not_ours(node: Node) -> None:
+def test_a_checked_transaction_is_pending_but_not_local(node: Node) -> None:
     assert node.check(raw(0)).code == 0
     entry = node.pool.find(signed(0).hash)
     assert entry is not None
     assert (entry.local, entry.received_at) == (False, 1_000)
 
 
-def test_what_is_ours_stays_ours(node: Node) -> None:
+def test_a_local_transaction_stays_local_after_its_check(node: Node) -> None:
     node.pool.admit(signed(0), 5)
     assert node.check(raw(0)).code == 0
     entry = node.pool.find(signed(0).hash)
@@ -159,7 +159,7 @@ def test_a_nonce_that_a_block_used_makes_others_void(node: Node) -> None:
     assert node.check(raw(1), recheck=True).code == 0
 
 
-def test_a_transaction_that_only_came_out_of_turn_stays(node: Node) -> None:
+def test_a_transaction_refused_for_a_high_nonce_stays_in_the_mempool(node: Node) -> None:
     for nonce in (0, 1):
         node.check(raw(nonce))
     node.finalize([])
@@ -170,7 +170,7 @@ def test_a_transaction_that_only_came_out_of_turn_stays(node: Node) -> None:
     assert node.pool.find(signed(1).hash) is not None
 
 
-def test_what_is_stale_leaves_cometbft_but_not_the_pool(node: Node) -> None:
+def test_a_stale_transaction_leaves_cometbft_but_not_the_mempool(node: Node) -> None:
     for nonce in (0, 1):
         node.pool.admit(signed(nonce), 0)
         node.check(raw(nonce))
@@ -250,7 +250,7 @@ def test_a_block_above_the_gas_limit_is_refused(tmp_path: Path) -> None:
     node.close()
 
 
-def test_what_was_decided_is_applied_without_what_breaks_a_rule(node: Node) -> None:
+def test_a_decided_block_is_applied_without_invalid_transactions(node: Node) -> None:
     decided = [b"rubbish", raw(0), raw(0), raw(5), raw(1), update(0, SECOND, 0)]
     answer = node.finalize(decided)
     codes = [result.code for result in answer.tx_results]

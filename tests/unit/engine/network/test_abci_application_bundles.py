@@ -24,21 +24,19 @@ def draft_of_poor(number: int) -> Draft:
     return Draft(sender=sender, to=ACCOUNTS[0], value=1, gas=TRANSFER_GAS, gas_price=GWEI, nonce=0)
 
 
-def test_what_comes_in_a_bundle_is_listed_one_by_one_and_proposed_as_it_is(node: Node) -> None:
+def test_the_transfers_of_a_bundle_are_pending_and_the_bundle_is_proposed_unchanged(node: Node) -> None:
     assert node.check(bundle(0, 1, 2)).code == 0
     assert node.pending_count() == 3
     assert node.prepare([bundle(0, 1, 2)]) == [bundle(0, 1, 2)]
 
 
-@pytest.mark.parametrize("is_watched", [True, False])
-def test_what_lost_its_place_to_a_block_is_told_whoever_asked_before(node: Node, is_watched: bool) -> None:
-    node.events.is_watched = is_watched
+def test_a_bundled_transfer_whose_nonce_a_block_used_is_dropped(node: Node) -> None:
     node.check(bundle(0, 1))
     node.finalize([raw(0, value=99)])
     node.app.commit()
     assert node.events.drops == [(signed(0).hash, "nonce used")]
     assert node.pool.drops.get(signed(0).hash) == "nonce used"
-    assert node.events.shown_before == [{signed(0).hash, signed(1).hash} if is_watched else set()]
+    assert node.events.shown_before == [{signed(0).hash, signed(1).hash}]
     assert [entry.tx for entry in node.pool.page(10).entries] == [signed(1)]
 
 
@@ -53,7 +51,7 @@ def test_a_bundle_stays_while_one_in_it_can_be_mined(node: Node) -> None:
     assert (refused.code, refused.log) == (7, "its transactions have had their turn, or come with others")
 
 
-def test_one_transfer_that_pays_carries_in_one_bundle_only(node: Node) -> None:
+def test_a_valid_transfer_makes_only_one_bundle_acceptable(node: Node) -> None:
     assert node.check(encode_bundle([raw(0), raw(1)])).code == 0
     again = node.check(encode_bundle([raw(1), raw(0)]))
     assert (again.code, again.log) == (NodeError.abci_code, "it brings nothing new")
@@ -76,7 +74,7 @@ def test_a_bundle_behind_a_gap_is_refused(node: Node) -> None:
     assert node.pending_count() == 0
 
 
-def test_ours_in_a_bundle_that_is_refused_are_sent_again(node: Node) -> None:
+def test_local_transfers_of_a_refused_bundle_are_returned(node: Node) -> None:
     for nonce in (0, 7, 8):
         node.pool.admit(signed(nonce), 0)
     assert node.check(encode_bundle([raw(0), raw(7), raw(8)])).code == 8
@@ -90,7 +88,7 @@ def test_a_bundle_with_another_chains_transaction_is_refused_whole(node: Node) -
     assert node.pool.find(signed(0).hash) is None
 
 
-def test_a_forged_one_in_a_bundle_is_left_out(node: Node) -> None:
+def test_a_forged_transfer_in_a_bundle_is_left_out(node: Node) -> None:
     """Another signature is another sender's, who has no money."""
     forged = bytearray(raw(1))
     forged[-1] ^= 1
@@ -99,7 +97,7 @@ def test_a_forged_one_in_a_bundle_is_left_out(node: Node) -> None:
     assert node.prepare([encode_bundle([raw(0), bytes(forged)])]) == [raw(0)]
 
 
-def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Node) -> None:
+def test_a_bundle_with_a_stale_transfer_is_sent_again(node: Node) -> None:
     for nonce in (0, 1):
         node.pool.admit(signed(nonce), 0)
     node.check(bundle(0, 1))
@@ -207,7 +205,7 @@ def test_a_proposal_out_of_step_is_refused_even_if_it_is_known(node: Node) -> No
         settle(lambda: node.app.process_proposal(node.block(m.ProcessProposalRequest, items, 1, height=5)))
 
 
-def test_what_of_a_bundle_can_no_longer_be_mined_is_given_up_by_itself(node: Node) -> None:
+def test_only_the_transfers_of_a_bundle_that_became_invalid_are_dropped(node: Node) -> None:
     """CometBFT's mempool lost what the first two follow."""
     together = encode_bundle([raw(1), raw(2), raw(0, sender=1)])
     for item in (raw(0), together):
@@ -224,7 +222,7 @@ def test_where_prices_differ_the_best_come_first_in_one_bundle(node: Node) -> No
     assert node.process(node.prepare([bundle(0, 1), dear]))
 
 
-def test_a_bundle_that_another_ticket_makes_needless_leaves_cometbft(node: Node) -> None:
+def test_a_bundle_whose_transfers_came_with_others_leaves_cometbft(node: Node) -> None:
     for item in (bundle(0, 1), raw(2)):
         node.check(item)
     node.finalize([])

@@ -26,7 +26,7 @@ def test_a_bundle_has_one_form() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, MOST])
-def test_what_is_in_it_comes_out_in_order(count: int) -> None:
+def test_an_opened_bundle_gives_its_transfers_in_order(count: int) -> None:
     assert open_bundle(encode_bundle(raws(count))) == raws(count)
 
 
@@ -38,7 +38,7 @@ def test_there_are_2_to_512_in_a_bundle(count: int) -> None:
     assert refusal.value.field == "bundle"
 
 
-def test_one_alone_goes_as_it_is() -> None:
+def test_a_single_transfer_is_encoded_without_a_bundle() -> None:
     assert encode_batch(raws(1)) == raws(1)[0]
     assert is_bundle(encode_batch(raws(2)))
     assert not is_bundle(raws(1)[0])
@@ -48,7 +48,7 @@ def test_one_alone_goes_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("count", "sizes"), [(0, []), (1, [1]), (MOST, [MOST]), (MOST + 1, [MOST, 1]), (2 * MOST + 2, [MOST, MOST, 2])]
 )
-def test_many_go_in_as_few_bundles_as_hold_them(count: int, sizes: list[int]) -> None:
+def test_many_transfers_are_encoded_in_as_few_bundles_as_possible(count: int, sizes: list[int]) -> None:
     batches = encode_batches(raws(count))
     opened = [open_bundle(batch) if is_bundle(batch) else [batch] for batch in batches]
     assert [len(each) for each in opened] == sizes
@@ -65,13 +65,13 @@ def test_many_go_in_as_few_bundles_as_hold_them(count: int, sizes: list[int]) ->
         (b"\x00\x01\xf8\x00\x01\xf8", "holds a transaction twice"),
     ],
 )
-def test_what_is_wrong_with_a_bundle_is_said(rest: bytes, why: str) -> None:
+def test_an_invalid_bundle_is_refused_with_the_reason(rest: bytes, why: str) -> None:
     with pytest.raises(InvalidField, match=why) as refusal:
         open_bundle(b"\x82" + rest)
     assert refusal.value.field == "bundle"
 
 
-def test_only_the_first_ones_are_looked_at() -> None:
+def test_the_first_transfers_are_read_without_the_rest() -> None:
     cut = encode_bundle(raws(3))[:-1]
     assert first_in(cut, 2) == raws(2)
     with pytest.raises(InvalidField, match="ends within a transaction"):

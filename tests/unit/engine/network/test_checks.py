@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, MutableMapping
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,7 +15,7 @@ from cairn.engine.abci import requests as m
 from cairn.engine.network import checks
 from cairn.engine.network import parsed_txs as reading
 from cairn.engine.network.bundle import MOST, encode_bundle
-from cairn.engine.network.checks import FIRST_PART, NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S
+from cairn.engine.network.checks import FIRST_PART, NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S, Refusals
 from cairn.engine.network.parsed_txs import parse
 from tests.support.abci_node import SECOND, Node, bundle, raw, update
 from tests.support.core_fixtures import signed
@@ -114,7 +115,7 @@ def test_a_bundle_that_cometbft_holds_stays_for_its_last_transfers(node: Node) -
     assert check(node, together, recheck=True) == [0]
 
 
-def test_what_was_refused_is_not_remembered(node: Node, forger: Forger) -> None:
+def test_a_refused_transaction_is_not_cached(node: Node, forger: Forger) -> None:
     """Else anybody could push out what is checked again after every block."""
     forged = forger.transfer()
     assert check(node, forged, raw(7), encode_bundle([raw(8), raw(9)])) == [POOR, 8, 8]
@@ -146,7 +147,7 @@ def test_an_update_that_this_node_hands_over_is_checked_whatever_the_budget(node
     assert check(node, wanted) == [0]
 
 
-def test_what_is_accepted_costs_nothing_of_the_budget(node: Node, forger: Forger) -> None:
+def test_an_accepted_transaction_uses_none_of_the_budget(node: Node, forger: Forger) -> None:
     exhaust(node, forger)
     node.seconds += 1 / READ_PER_S
     assert check(node, raw(0)) == [0]
@@ -155,7 +156,7 @@ def test_what_is_accepted_costs_nothing_of_the_budget(node: Node, forger: Forger
     assert check(node, raw(4)) == [BUSY]
 
 
-def test_what_cometbft_holds_is_checked_again_whatever_the_budget(node: Node, forger: Forger) -> None:
+def test_a_recheck_is_answered_over_budget(node: Node, forger: Forger) -> None:
     check(node, raw(0))
     exhaust(node, forger)
     node.parsed_txs._known.clear()
@@ -164,12 +165,12 @@ def test_what_cometbft_holds_is_checked_again_whatever_the_budget(node: Node, fo
     assert check(node, raw(0), recheck=True) == [0]
 
 
-def test_what_cometbft_asks_for_again_by_itself_costs_nothing_of_the_budget(node: Node, forger: Forger) -> None:
+def test_a_refused_recheck_uses_none_of_the_budget(node: Node, forger: Forger) -> None:
     check(node, *(forger.transfer() for _ in range(READ_AT_ONCE)), recheck=True)
     assert check(node, raw(0)) == [0]
 
 
-def test_a_few_refusals_now_and_then_are_no_news(node: Node, forger: Forger) -> None:
+def test_a_few_refusals_are_not_logged(node: Node, forger: Forger) -> None:
     with capture_logs() as logs:
         for _ in range(2 * NOTICED):
             check(node, forger.transfer())
@@ -180,7 +181,7 @@ def test_a_few_refusals_now_and_then_are_no_news(node: Node, forger: Forger) -> 
     assert len(logs) == 1
 
 
-def test_the_log_tells_of_it_now_and_then(node: Node, forger: Forger) -> None:
+def test_many_refusals_are_logged_at_an_interval(node: Node, forger: Forger) -> None:
     with capture_logs() as logs:
         for _ in range(NOTICED - 1):
             check(node, forger.bundle(8))
@@ -202,7 +203,9 @@ def test_the_log_tells_of_it_now_and_then(node: Node, forger: Forger) -> None:
 # Blocks go first.
 
 
-def test_a_block_that_waits_for_its_commit_does_not_wait_for_all(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_are_refused_unread_when_a_block_has_waited_for_its_commit(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However good it is: what others have sent they propose themselves, or send again."""
     monkeypatch.setattr(checks, "READ_BEFORE_COMMIT", 10)
     node.finalize([])
@@ -214,7 +217,7 @@ def test_a_block_that_waits_for_its_commit_does_not_wait_for_all(node: Node, mon
     assert check(node, raw(0, sender=1)) == [0]
 
 
-def test_a_block_that_is_decided_anew_waits_anew(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_is_finalized_again_has_a_new_limit_of_checks(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """CometBFT died before the commit, and has the block made again."""
     monkeypatch.setattr(checks, "READ_BEFORE_COMMIT", 2)
     node.finalize([])
@@ -249,7 +252,7 @@ async def test_nothing_is_read_for_checks_while_a_proposal_is_judged(
     assert await checked == [0]
 
 
-def test_too_much_that_waits_is_turned_away(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_beyond_the_waiting_limit_are_refused_unread(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = [raw(nonce) for nonce in range(30)]
     monkeypatch.setattr(checks, "MOST_WAITING_BYTES", sum(map(len, waiting[10:])))
     assert check(node, *reversed(waiting)) == [BUSY] * 10 + [8] * 19 + [0]
@@ -258,13 +261,13 @@ def test_too_much_that_waits_is_turned_away(node: Node, monkeypatch: pytest.Monk
 # What fails.
 
 
-async def test_an_end_leaves_nobody_waiting(node: Node, forger: Forger) -> None:
+async def test_closing_cancels_the_checks_that_wait(node: Node, forger: Forger) -> None:
     asked = [node.app.check_tx(m.CheckTxRequest(each, recheck=False)) for each in (forger.bundle(), raw(0))]
     node.app.close()
     assert [isinstance(answer, asyncio.Future) and answer.cancelled() for answer in asked] == [True, True]
 
 
-async def test_a_disk_that_fails_while_a_bundle_is_read_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_failure_during_a_bundle_is_raised(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """CometBFT would wait for ever for a check that is not answered, and for all behind it."""
 
     def fail(address: Address) -> Account:
@@ -280,3 +283,95 @@ async def test_a_disk_that_fails_while_a_bundle_is_read_is_told(node: Node, monk
             told = await asyncio.gather(first, second, return_exceptions=True)
         assert [failure is FAILURE for failure in told] == [True, True]
     assert await ask(node, bundle(0, 1, 2)) == [0]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def refusals(clock: Clock) -> Refusals:
+    return Refusals(clock)
+
+
+def test_the_budget_is_used_up_by_read_at_once_signatures(refusals: Refusals) -> None:
+    refusals.add(READ_AT_ONCE - 1)
+    assert not refusals.is_over_budget
+    refusals.add(1)
+    assert refusals.is_over_budget
+
+
+def test_a_refusal_without_a_signature_costs_one(refusals: Refusals) -> None:
+    refusals.add(READ_AT_ONCE - 1)
+    refusals.add(0)
+    assert refusals.is_over_budget
+
+
+def test_a_refusal_unread_uses_none_of_the_budget(refusals: Refusals) -> None:
+    refusals.add(READ_AT_ONCE - 1)
+    refusals.add_unread()
+    assert not refusals.is_over_budget
+
+
+def test_the_budget_refills_with_time(refusals: Refusals, clock: Clock) -> None:
+    refusals.add(READ_AT_ONCE + 2 * READ_PER_S)
+    seen = []
+    for _ in range(3):
+        seen.append(refusals.is_over_budget)
+        clock.now += 1
+    assert seen == [True, True, True]
+    assert not refusals.is_over_budget
+
+
+def test_the_time_since_the_last_refusal_refills_the_budget_before_the_next(refusals: Refusals, clock: Clock) -> None:
+    refusals.add(READ_AT_ONCE)
+    clock.now += 1
+    refusals.add(READ_PER_S - 1)
+    assert not refusals.is_over_budget
+    refusals.add(1)
+    assert refusals.is_over_budget
+
+
+def test_the_budget_refills_to_its_maximum_only(refusals: Refusals, clock: Clock) -> None:
+    clock.now += 1_000
+    refusals.add(READ_AT_ONCE)
+    assert refusals.is_over_budget
+
+
+def refuse(refusals: Refusals, count: int) -> list[MutableMapping[str, Any]]:
+    with capture_logs() as lines:
+        for _ in range(count):
+            refusals.add(2)
+    return lines
+
+
+def test_each_log_line_counts_the_refusals_since_the_last(refusals: Refusals, clock: Clock) -> None:
+    assert refuse(refusals, NOTICED - 1) == []
+    with capture_logs() as lines:
+        refusals.add_unread()
+    assert [(line["refused"], line["signatures_read"], line["turned_away_unread"]) for line in lines] == [
+        (NOTICED - 1, 2 * (NOTICED - 1), 1)
+    ]
+    assert refuse(refusals, NOTICED) == []
+    clock.now += NOTICE_INTERVAL_S
+    (line,) = refuse(refusals, 1)
+    assert (line["refused"], line["turned_away_unread"]) == (NOTICED + 1, 0)
+
+
+@pytest.mark.parametrize(("pause_s", "lines"), [(NOTICE_INTERVAL_S - 0.1, 1), (NOTICE_INTERVAL_S, 0)])
+def test_only_many_refusals_within_the_interval_are_logged(
+    refusals: Refusals, clock: Clock, pause_s: float, lines: int
+) -> None:
+    assert refuse(refusals, NOTICED - 1) == []
+    clock.now += pause_s
+    assert len(refuse(refusals, 1)) == lines
+    assert len(refuse(refusals, NOTICED - 1)) == 1 - lines

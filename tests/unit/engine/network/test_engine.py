@@ -65,7 +65,7 @@ def test_a_cometbft_that_connects_again_and_again_without_a_block_is_named(run: 
     run(scenario)
 
 
-def test_a_block_ends_the_wait_of_what_is_to_be_sent(run: Callable[[Scenario], None]) -> None:
+def test_a_committed_block_ends_the_outbox_wait(run: Callable[[Scenario], None]) -> None:
     async def scenario(core: Core, engine: NetworkEngine) -> None:
         engine.deciding()
         assert engine._outbox._is_deciding
@@ -90,7 +90,7 @@ def test_after_a_jump_to_a_snapshot_nothing_counts_as_held_by_cometbft(run: Call
     run(scenario)
 
 
-def test_one_of_another_node_that_is_submitted_here_too_is_sent_by_this_node(run: Callable[[Scenario], None]) -> None:
+def test_a_transaction_of_another_node_submitted_here_becomes_local(run: Callable[[Scenario], None]) -> None:
     async def scenario(core: Core, engine: NetworkEngine) -> None:
         core._pool.admit(signed(0), 0, local=False)
         await core.submit(signed(0))
@@ -102,7 +102,7 @@ def test_one_of_another_node_that_is_submitted_here_too_is_sent_by_this_node(run
     run(scenario)
 
 
-def test_only_a_node_that_proposes_nothing_has_cometbft_forget_what_is_stale(run: Callable[[Scenario], None]) -> None:
+def test_only_a_node_that_is_no_validator_reports_stale_transactions(run: Callable[[Scenario], None]) -> None:
     async def scenario(core: Core, engine: NetworkEngine) -> None:
         await core.submit(signed(0))
         entry = core._pool.find(signed(0).hash)

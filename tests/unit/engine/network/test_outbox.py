@@ -93,7 +93,7 @@ def make_busy(scene: Scene) -> None:
     scene.go_on()
 
 
-def test_with_nothing_to_send_it_looks_every_while(scene: Scene) -> None:
+def test_with_nothing_to_send_it_scans_at_the_interval(scene: Scene) -> None:
     assert [scene.pass_time() for _ in range(3)] == pytest.approx([USUAL.scan_interval_s] * 3)
 
 
@@ -131,7 +131,7 @@ def test_a_wait_that_ended_too_early_goes_on(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("answer", [AWAY, REFUSED])
-def test_what_could_not_be_handed_over_is_as_it_was(scene: Scene, answer: Answer) -> None:
+def test_a_batch_that_could_not_be_sent_is_unchanged(scene: Scene, answer: Answer) -> None:
     scene.admit(0, 1)
     assert scene.batch() == [0, 1]
     scene.go_on(answer)
@@ -141,7 +141,7 @@ def test_what_could_not_be_handed_over_is_as_it_was(scene: Scene, answer: Answer
     assert scene.deliveries(0, 1) == [SENT, SENT]
 
 
-def test_one_that_came_back_goes_alone_until_it_is_taken(scene: Scene) -> None:
+def test_a_returned_transaction_is_sent_alone_until_it_is_taken(scene: Scene) -> None:
     scene.admit(0, 1, 2)
     scene.batch()
     scene.go_on()
@@ -159,7 +159,7 @@ def test_one_that_came_back_goes_alone_until_it_is_taken(scene: Scene) -> None:
     assert scene.deliveries(0, 1, 2) == [RETURNED, SENT, SENT]
 
 
-def test_one_that_came_back_ends_the_batch_before_it(scene: Scene) -> None:
+def test_a_returned_transaction_ends_the_batch_before_it(scene: Scene) -> None:
     scene.admit(0, 1, 2, 3)
     scene.entry(2).delivery = RETURNED
     batches = []
@@ -169,7 +169,7 @@ def test_one_that_came_back_ends_the_batch_before_it(scene: Scene) -> None:
     assert batches == [[0, 1], [2], [3]]
 
 
-def test_what_left_the_pool_meanwhile_is_not_handed_over(scene: Scene) -> None:
+def test_a_transaction_removed_while_sending_is_skipped(scene: Scene) -> None:
     scene.admit(0, 1, 2)
     scene.entry(0).delivery = RETURNED
     assert scene.batch() == [0]
@@ -178,7 +178,7 @@ def test_what_left_the_pool_meanwhile_is_not_handed_over(scene: Scene) -> None:
     assert scene.batch() == [1]
 
 
-def test_a_batch_of_which_all_left_the_pool_is_passed_over(scene: Scene) -> None:
+def test_a_batch_whose_transactions_were_all_removed_is_skipped(scene: Scene) -> None:
     scene.admit(0, 1)
     scene.entry(0).delivery = RETURNED
     assert scene.batch() == [0]
@@ -186,7 +186,7 @@ def test_a_batch_of_which_all_left_the_pool_is_passed_over(scene: Scene) -> None
     assert isinstance(scene.go_on(), float)
 
 
-def test_once_a_block_made_room_new_ones_go_out_at_once_again(scene: Scene) -> None:
+def test_after_a_block_makes_room_new_transactions_are_sent_at_once(scene: Scene) -> None:
     scene.admit(0)
     assert scene.batch() == [0]
     scene.go_on(FULL)
@@ -201,7 +201,7 @@ def test_once_a_block_made_room_new_ones_go_out_at_once_again(scene: Scene) -> N
     assert scene.now - began < USUAL.scan_interval_s / 2
 
 
-def test_what_is_refused_before_the_call_fails_has_come_back(scene: Scene) -> None:
+def test_a_transaction_refused_before_its_call_fails_is_returned(scene: Scene) -> None:
     scene.admit(0, 1)
     scene.batch()
     scene.entry(1).delivery = RETURNED
@@ -209,7 +209,7 @@ def test_what_is_refused_before_the_call_fails_has_come_back(scene: Scene) -> No
     assert scene.deliveries(0, 1) == [HERE, RETURNED]
 
 
-def test_what_was_held_before_a_block_is_not_sent_unless_it_came_back(scene: Scene) -> None:
+def test_a_transaction_held_before_a_block_is_sent_only_if_returned(scene: Scene) -> None:
     scene.admit(0, 1)
     scene.batch()
     scene.take(0, 1)
@@ -221,7 +221,7 @@ def test_what_was_held_before_a_block_is_not_sent_unless_it_came_back(scene: Sce
     assert scene.batch() == [1]
 
 
-def test_a_restart_forgets_what_came_back(scene: Scene) -> None:
+def test_a_restart_of_cometbft_clears_the_returned_state(scene: Scene) -> None:
     scene.admit(0, 1)
     scene.batch()
     scene.go_on()
@@ -230,7 +230,7 @@ def test_a_restart_forgets_what_came_back(scene: Scene) -> None:
     assert scene.batch() == [0, 1]
 
 
-def test_one_that_left_and_came_in_again_is_another(scene: Scene) -> None:
+def test_a_transaction_removed_and_admitted_again_is_sent_again(scene: Scene) -> None:
     scene.admit(0)
     scene.batch()
     scene.admit(1, 2)
@@ -242,7 +242,7 @@ def test_one_that_left_and_came_in_again_is_another(scene: Scene) -> None:
     assert scene.deliveries(0, 1, 2) == [SENT, SENT, SENT]
 
 
-def test_what_grows_stale_is_found_among_others(scene: Scene) -> None:
+def test_one_stale_transaction_among_others_is_found(scene: Scene) -> None:
     scene.admit(0)
     scene.batch()
     scene.go_on()

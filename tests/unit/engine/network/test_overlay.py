@@ -74,12 +74,12 @@ def test_a_replacement_pays_a_tenth_more(overlay: Overlay) -> None:
     overlay.check(transfer(1, 5))
 
 
-def test_the_same_one_again_is_no_replacement(overlay: Overlay) -> None:
+def test_the_same_transaction_again_is_no_replacement(overlay: Overlay) -> None:
     add(overlay, 3)
     overlay.check(transfer(1, 3))
 
 
-def test_all_of_a_sender_must_be_paid_for(overlay: Overlay, state: Accounts) -> None:
+def test_the_balance_must_cover_all_transactions_of_a_sender(overlay: Overlay, state: Accounts) -> None:
     cost = transfer(1, 3).cost
     state.put(address(1), balance=2 * cost, nonce=3)
     add(overlay, 3, 4)
@@ -104,7 +104,7 @@ def test_a_replacement_gives_back_what_the_old_one_cost(overlay: Overlay, state:
     overlay.check(transfer(1, 5, value=left - fee))
 
 
-def test_many_at_once_give_back_what_they_replace(overlay: Overlay, state: Accounts) -> None:
+def test_replacements_in_one_take_free_what_they_replace(overlay: Overlay, state: Accounts) -> None:
     dear, better, last = transfer(1, 3, value=500_000), transfer(1, 3, gas_price=11, value=0), transfer(1, 4)
     state.put(address(1), balance=dear.cost, nonce=3)
     assert overlay.take([dear, last], RULES)[0] == [dear]
@@ -112,7 +112,7 @@ def test_many_at_once_give_back_what_they_replace(overlay: Overlay, state: Accou
     assert overlay.take([transfer(1, 2)], RULES) == ([], [])
 
 
-def test_a_trial_leaves_what_it_started_from(overlay: Overlay) -> None:
+def test_a_branch_does_not_change_its_base(overlay: Overlay) -> None:
     add(overlay, 3)
     trial = overlay.branch()
     better, last = transfer(1, 3, gas_price=11), transfer(1, 4)
@@ -126,7 +126,7 @@ def test_a_trial_leaves_what_it_started_from(overlay: Overlay) -> None:
     overlay.check(transfer(1, 5))
 
 
-def test_what_it_held_before_a_block_is_known_until_the_next(overlay: Overlay) -> None:
+def test_transactions_held_before_a_block_are_known_until_the_next_block(overlay: Overlay) -> None:
     add(overlay, 3, 4)
     overlay.reset()
     add(overlay, 3)
@@ -139,14 +139,14 @@ def test_what_it_held_before_a_block_is_known_until_the_next(overlay: Overlay) -
     assert not overlay.held_before(transfer(1, 3))
 
 
-def test_many_at_once_go_by_the_rules_of_the_chain(overlay: Overlay) -> None:
+def test_take_refuses_transactions_that_break_a_rule(overlay: Overlay) -> None:
     cheap = transfer(1, 3, gas_price=9)
     taken, refused = overlay.take([cheap, transfer(1, 3)], RULES)
     assert taken == [transfer(1, 3)]
     assert [(tx, type(refusal)) for tx, refusal in refused] == [(cheap, GasPriceTooLow)]
 
 
-def test_once_cleared_it_knows_of_nothing(overlay: Overlay) -> None:
+def test_a_cleared_overlay_holds_nothing(overlay: Overlay) -> None:
     add(overlay, 3, 4)
     overlay.reset()
     add(overlay, 3)
@@ -156,7 +156,7 @@ def test_once_cleared_it_knows_of_nothing(overlay: Overlay) -> None:
     overlay.check(transfer(1, 3))
 
 
-def test_holds_nothing_of_strangers(overlay: Overlay) -> None:
+def test_an_overlay_holds_only_what_was_added(overlay: Overlay) -> None:
     assert not overlay.holds(transfer(1, 3))
     add(overlay, 3)
     assert not overlay.holds(transfer(1, 2))

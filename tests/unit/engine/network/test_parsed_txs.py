@@ -49,7 +49,7 @@ def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) 
     assert not changed or not isinstance(parsed, Tx) or parsed.sender != signed(3).sender
 
 
-def test_what_is_sent_once_more_is_remembered_as_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_transaction_is_cached_as_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this node sends again must pass its own check, however much it has read since the first time."""
     monkeypatch.setattr(module, "REMEMBERED", 2)
     parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
@@ -82,7 +82,7 @@ async def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.Mon
     parsed_txs.close()
 
 
-def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_transactions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 2)
     parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     for nonce in range(3):
@@ -131,7 +131,7 @@ def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], re
     parsed_txs.close()
 
 
-def test_a_block_is_resolved_beyond_what_is_remembered_of_it() -> None:
+def test_a_block_larger_than_the_cache_is_resolved() -> None:
     parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     known = encode_bundle([raw_of(0), raw_of(1)])
     (bundle,) = resolved(parsed_txs, known)
@@ -139,7 +139,7 @@ def test_a_block_is_resolved_beyond_what_is_remembered_of_it() -> None:
     parsed_txs.close()
 
 
-def test_the_same_transfers_in_many_bundles_take_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundles_of_the_same_transfers_displace_no_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 4)
     parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     raws = [raw_of(nonce) for nonce in range(4)]
@@ -150,7 +150,7 @@ def test_the_same_transfers_in_many_bundles_take_no_more_room(monkeypatch: pytes
     parsed_txs.close()
 
 
-def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_bundles_are_bounded_by_their_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUNDLED", 9)
     parsed_txs = ParsedTxs(CHAIN_ID, GWEI)
     bundleds = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4, 6, 8)]
@@ -168,7 +168,7 @@ def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.Monk
     parsed_txs.close()
 
 
-async def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parsing_a_block_does_not_wait_for_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than threads for the mempool take at once stands in front of it, and goes on only when it is done."""
     many = module.FEW + 1
     flood = [raw_of(nonce) for nonce in range(many)]

@@ -76,12 +76,12 @@ def test_equal_prices_go_by_arrival(state: Accounts) -> None:
     assert proposed(txs, state) == txs
 
 
-def test_of_two_with_one_nonce_the_better_paid_goes(state: Accounts) -> None:
+def test_of_two_with_one_nonce_the_better_paid_is_proposed(state: Accounts) -> None:
     old, new, later = transfer(1, 0, gas_price=10), transfer(1, 0, gas_price=11), transfer(1, 1)
     assert proposed([old, later, new], state) == [new, later]
 
 
-def test_what_fails_is_left_out(state: Accounts) -> None:
+def test_invalid_transactions_are_not_proposed(state: Accounts) -> None:
     state.put(address(2), balance=10, nonce=0)
     state.put(address(3), balance=10**9, nonce=5)
     bad: list[Parsed] = [
@@ -95,7 +95,7 @@ def test_what_fails_is_left_out(state: Accounts) -> None:
     assert proposed([*bad, transfer(3, 5)], state) == [transfer(3, 5)]
 
 
-def test_gas_and_bytes_have_limits(state: Accounts) -> None:
+def test_a_proposal_stays_within_gas_and_bytes(state: Accounts) -> None:
     txs = [transfer(1, nonce) for nonce in range(5)]
     small = Rules(RULES.chain_id, RULES.gas_price, 3 * TRANSFER_GAS)
     assert proposed(txs, state, small) == txs[:3]
@@ -105,7 +105,7 @@ def test_gas_and_bytes_have_limits(state: Accounts) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, MOST, MOST + 1, 2 * MOST - 30])
-def test_what_is_chosen_goes_in_few_bundles_and_stays_within_the_limit(state: Accounts, count: int) -> None:
+def test_a_proposal_uses_few_bundles_within_the_byte_limit(state: Accounts, count: int) -> None:
     txs = [transfer(1 + nonce % 3, nonce // 3, value=0) for nonce in range(count)]
     raws = [raw_of(tx) for tx in txs]
     one = proposed_size_bytes(raws[0])
@@ -120,7 +120,7 @@ def test_what_is_chosen_goes_in_few_bundles_and_stays_within_the_limit(state: Ac
         assert len(opened(batches)) == count or left_bytes < needed_bytes
 
 
-def test_an_offer_is_taken_as_it_is_when_that_is_its_order(state: Accounts) -> None:
+def test_an_offer_of_one_price_is_proposed_unchanged(state: Accounts) -> None:
     first, second, other = transfer(1, 0), transfer(1, 1), transfer(2, 0)
     parsed: list[Parsed] = [bundle_of(first, other), second]
     raws = [encode_bundle([raw_of(first), raw_of(other)]), raw_of(second)]
@@ -134,7 +134,7 @@ def test_an_offer_is_taken_as_it_is_when_that_is_its_order(state: Accounts) -> N
         assert read_offer([*raws, raw_of(item)], [*parsed, item], PLENTY_BYTES) is None
 
 
-def test_bundles_are_opened_and_what_is_in_two_goes_in_once(state: Accounts) -> None:
+def test_a_transfer_in_two_bundles_is_proposed_once(state: Accounts) -> None:
     first, second, third, other = transfer(1, 0), transfer(1, 1), transfer(1, 2), transfer(2, 0)
     parsed: list[Parsed] = [bundle_of(second, other), bundle_of(first, second), third]
     raws = [b"a batch", b"another", raw_of(third)]
@@ -154,14 +154,14 @@ def test_the_transfers_of_a_bundle_are_the_block_s(state: Accounts) -> None:
     assert content.refusals[1] is None
 
 
-def test_one_validator_update_at_most(state: Accounts) -> None:
+def test_a_block_holds_at_most_one_validator_update(state: Accounts) -> None:
     tx = transfer(1, 0)
     assert proposed([tx, OTHER_UPDATE, UPDATE], state) == [UPDATE, tx]
     assert proposed([OTHER_UPDATE], state) == []
     assert proposed([UPDATE, tx], state, max_bytes=proposed_size_bytes(raw_of(tx)) + BUNDLE_HEAD_BYTES) == [tx]
 
 
-def test_a_judge_takes_nothing_but_good() -> None:
+def test_a_proposal_with_an_invalid_item_is_refused() -> None:
     tx = transfer(1, 0)
     assert read_strictly([tx, UPDATE], apply_update) == ([tx], AFTER)
     with pytest.raises(UpdateRefused, match="room for one"):
@@ -232,7 +232,7 @@ def applies(txs: Sequence[Tx]) -> bool:
 
 
 @given(st.lists(TRANSFERS, max_size=12))
-def test_what_is_proposed_or_sifted_can_be_applied(txs: list[Tx]) -> None:
+def test_a_proposed_or_sifted_block_can_be_applied(txs: list[Tx]) -> None:
     raws = list(map(raw_of, txs))
     by_raw: dict[bytes, Tx] = dict(zip(raws, txs, strict=True))
     chosen = opened(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update))
@@ -248,7 +248,7 @@ def test_what_is_proposed_or_sifted_can_be_applied(txs: list[Tx]) -> None:
 
 
 @given(st.lists(st.lists(TRANSFERS, min_size=2, max_size=4, unique_by=raw_of), max_size=4))
-def test_it_does_not_matter_how_transfers_are_bundled(groups: list[list[Tx]]) -> None:
+def test_a_proposal_does_not_depend_on_how_transfers_are_bundled(groups: list[list[Tx]]) -> None:
     txs = [tx for group in groups for tx in group]
     bundles: list[Parsed] = [bundle_of(*group) for group in groups]
     assert read_strictly(bundles, apply_update)[0] == txs
@@ -261,7 +261,7 @@ def test_it_does_not_matter_how_transfers_are_bundled(groups: list[list[Tx]]) ->
 
 
 @given(st.lists(TRANSFERS, max_size=12))
-def test_no_sender_is_left_out_that_could_be_in(txs: list[Tx]) -> None:
+def test_every_sender_with_a_valid_transaction_is_proposed(txs: list[Tx]) -> None:
     raws = list(map(raw_of, txs))
     chosen = set(opened(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update)))
     served = {tx.sender for tx in txs if raw_of(tx) in chosen}

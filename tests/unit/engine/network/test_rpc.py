@@ -126,7 +126,7 @@ def test_how_many_peers_there_are() -> None:
     run(scenario())
 
 
-def test_what_is_broadcast_is_taken_or_refused_with_cometbfts_words() -> None:
+def test_a_broadcast_is_accepted_or_refused_with_cometbfts_message() -> None:
     full = {"code": -32603, "message": "Internal error", "data": "mempool is full"}
     answers = iter([{"id": 1, "result": {"code": 0}}, {"id": 1, "error": full}])
 
@@ -165,7 +165,7 @@ def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
         ),
     ],
 )
-def test_what_is_no_answer_is_away(answer: bytes) -> None:
+def test_an_invalid_answer_raises_rpc_away(answer: bytes) -> None:
     async def scenario() -> None:
         async with serving(lambda request: answer) as (_, rpc):
             for call in (rpc.status, rpc.peer_heights, rpc.count_peers):
@@ -223,7 +223,7 @@ def test_a_call_ends_though_every_timer_is_late() -> None:
 
 
 @pytest.mark.parametrize("address", ["unix:///nowhere/rpc.sock", "tcp://127.0.0.1:1"])
-def test_nobody_there_is_away(address: str) -> None:
+def test_a_refused_connection_raises_rpc_away(address: str) -> None:
     async def scenario() -> None:
         rpc = Rpc(address, 1.0)
         with pytest.raises(RpcAway):

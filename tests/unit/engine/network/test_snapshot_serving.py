@@ -178,7 +178,7 @@ def test_a_snapshot_is_offered_once_the_blocks_are_there_that_verify_it(taking: 
     assert taking.offered() == [4]
 
 
-def test_what_is_not_here_is_given_as_nothing(taking: Taking) -> None:
+def test_an_unknown_snapshot_or_chunk_is_answered_empty(taking: Taking) -> None:
     taking.commit(4)
     taking.wait_for([4])
     load = taking.snapshots.load_snapshot_chunk
@@ -358,7 +358,7 @@ def test_blocks_stay_for_a_snapshot_that_is_finished_while_the_oldest_is_looked_
     snapshots.close()
 
 
-def test_what_the_thread_cannot_go_on_with_ends_the_next_commit(
+def test_a_fatal_failure_of_the_thread_is_raised_by_the_next_commit(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged(*_: object) -> None:

@@ -51,9 +51,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("place", [0, 7, 15])
 @pytest.mark.parametrize("is_bundled", [False, True])
-def test_a_proposer_leaves_it_out_and_takes_the_others(
-    node: Node, logs: list[Any], place: int, is_bundled: bool
-) -> None:
+def test_an_unfit_transfer_is_left_out_of_a_proposal(node: Node, logs: list[Any], place: int, is_bundled: bool) -> None:
     offer = encoded([*GOOD[:place], BAD, *GOOD[place:]])
     proposed = node.prepare([encode_bundle(offer)] if is_bundled else offer)
     assert node.process(proposed)
@@ -67,7 +65,7 @@ def test_a_proposer_leaves_it_out_and_takes_the_others(
     assert len([line for line in logs if line["log_level"] == "error"]) == 1
 
 
-def test_a_proposal_with_it_is_refused_and_it_is_never_proposed_here(node: Node, logs: list[Any]) -> None:
+def test_a_proposal_with_an_unfit_transfer_is_refused(node: Node, logs: list[Any]) -> None:
     assert not node.process(encoded([*GOOD, BAD]))
     assert node.process(node.prepare(encoded([BAD, *GOOD])))
 

@@ -130,7 +130,7 @@ def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
     run_virtual(main())
 
 
-def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_transactions_are_sent_by_nonce_and_only_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(senders_module, "open_bundle", lambda raw: pytest.fail("it is known"))
 
     async def story() -> None:
@@ -153,7 +153,7 @@ async def make_busy(scene: Scene) -> None:
     await scene.until_sent(*range(BUSY))
 
 
-def test_a_busy_node_gathers_only_while_more_comes() -> None:
+def test_a_busy_node_gathers_while_more_arrive() -> None:
     scene = Scene(RARELY._replace(gather_busy_s=3600.0))
 
     async def story() -> None:
@@ -180,7 +180,7 @@ def test_a_busy_node_does_not_wait_for_transactions_of_other_nodes() -> None:
     play(scene, story)
 
 
-def test_a_busy_node_gathers_only_for_so_long(scene: Scene) -> None:
+def test_a_busy_node_gathers_for_a_limited_time(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
         for nonce in range(8, 18):
@@ -229,7 +229,7 @@ def test_a_restart_of_cometbft_ends_the_wait(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_one_alone_goes_out_at_any_time(scene: Scene) -> None:
+def test_a_node_that_is_not_busy_sends_while_a_block_is_decided(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
         await scene.until_sent(0)
@@ -240,7 +240,7 @@ def test_one_alone_goes_out_at_any_time(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
+def test_a_queued_transaction_is_not_sent(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(1, 2, 4)
         await scene.nothing_is_sent(60.0)
@@ -250,7 +250,7 @@ def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_a_block_of_others_may_close_the_gap(scene: Scene) -> None:
+def test_a_transaction_is_sent_when_a_block_closes_the_gap_before_it(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(1)
         await scene.nothing_is_sent(60.0)
@@ -260,7 +260,7 @@ def test_a_block_of_others_may_close_the_gap(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
+def test_transactions_of_other_nodes_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0, local=False)
         scene.take(signed(0))
@@ -297,7 +297,7 @@ class Looks:
         monkeypatch.setattr(scene.pool.order, "mining_order", looked_at)
 
 
-def test_what_cometbft_lost_is_sent_again_by_itself() -> None:
+def test_a_transaction_that_cometbft_lost_is_sent_again() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -309,7 +309,7 @@ def test_what_cometbft_lost_is_sent_again_by_itself() -> None:
     play(scene, story)
 
 
-def test_looks_at_everything_stay_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scans_of_the_mempool_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(work_clock=lambda: virtual_loop().now)
     looks = Looks(scene, monkeypatch, 0.5)
 
@@ -320,7 +320,7 @@ def test_looks_at_everything_stay_a_small_share_of_the_time(monkeypatch: pytest.
     play(scene, story)
 
 
-def test_a_pause_in_the_middle_of_a_look_puts_off_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_during_a_scan_does_not_delay_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     looks = Looks(scene, monkeypatch, 4.0)
 
@@ -341,7 +341,7 @@ def test_after_a_restart_of_cometbft_everything_goes_out_again(scene: Scene) -> 
     play(scene, story)
 
 
-def test_what_is_refused_is_sent_again_and_what_is_confirmed_is_not(scene: Scene) -> None:
+def test_a_refused_transaction_is_sent_again_and_a_confirmed_one_is_not(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0, 1, 2)
         await scene.until_sent(0, 1, 2)
@@ -384,7 +384,7 @@ def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None
     play(scene, story)
 
 
-def test_known_ones_count_as_sent(scene: Scene) -> None:
+def test_a_transaction_that_cometbft_knows_counts_as_sent(scene: Scene) -> None:
     async def story() -> None:
         scene.rpc.answer = lambda txs: IN_CACHE
         scene.admit(0, 1)
@@ -405,7 +405,7 @@ def test_batches_shrink_to_what_cometbft_takes(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_one_alone_that_is_too_large_keeps_nobody_back(scene: Scene) -> None:
+def test_a_transaction_that_is_too_large_does_not_delay_others(scene: Scene) -> None:
     async def story() -> None:
         scene.rpc.answer = lambda txs: TOO_LARGE if txs[0].nonce == 0 else None
         scene.admit(0, 1, 2)
@@ -415,7 +415,7 @@ def test_one_alone_that_is_too_large_keeps_nobody_back(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_what_came_back_goes_out_alone(scene: Scene) -> None:
+def test_a_returned_transaction_is_sent_alone(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0, 1, 2, 3)
         await scene.until_sent(0, 1, 2, 3)
@@ -429,7 +429,7 @@ def test_what_came_back_goes_out_alone(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_what_follows_soon_goes_out_together(scene: Scene) -> None:
+def test_transactions_that_arrive_within_the_pause_are_sent_together(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
         await scene.until_sent(0)
@@ -442,7 +442,7 @@ def test_what_follows_soon_goes_out_together(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_what_a_peer_gave_to_our_cometbft_is_not_sent_to_it(scene: Scene) -> None:
+def test_a_transaction_that_cometbft_got_from_a_peer_is_not_sent(scene: Scene) -> None:
     async def story() -> None:
         scene.take(signed(0))
         scene.admit(0, 1)
@@ -453,7 +453,7 @@ def test_what_a_peer_gave_to_our_cometbft_is_not_sent_to_it(scene: Scene) -> Non
     play(scene, story)
 
 
-def test_what_was_dropped_meanwhile_is_not_sent(scene: Scene) -> None:
+def test_a_transaction_dropped_while_others_are_sent_is_not_sent(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
         scene.admit(0, sender=1)
@@ -464,7 +464,7 @@ def test_what_was_dropped_meanwhile_is_not_sent(scene: Scene) -> None:
     play(scene, story)
 
 
-def test_only_ours_grow_stale_and_only_in_time(scene: Scene) -> None:
+def test_only_local_transactions_become_stale_and_only_after_the_limit(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
         scene.admit(0, sender=1, local=False)
