@@ -63,6 +63,7 @@ def receipts_root(header: BlockHeader) -> bytes:
 
 def encode_header(header: BlockHeader) -> bytes:
     """The header as go-ethereum's `types.Header` encodes it."""
+    # In the order of `_SHAPE`. What has a fixed size has its prefix before it: 0xa0 for 32 bytes, 0x94 for 20.
     return encode_list(
         b"".join(
             (

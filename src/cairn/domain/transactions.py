@@ -34,9 +34,11 @@ _NO_CAP = bytes(32)
 _PRICE_AT = Struct(">32s20s20sQQ").size
 
 _V_OF_NO_CHAIN = (0, 1, 27, 28)
+"""What v is in a legacy signature from before EIP-155, which is valid on every chain."""
 _LAST_TYPE = 0x7F
 """EIP-2718 has no type above it, so no type looks like the beginning of a list."""
 
+# Names and types are those of geth's structs: its messages name them, and libraries compare its messages.
 _NONCE, _GAS_PRICE, _GAS = ("Nonce", "uint64"), ("GasPrice", "*big.Int"), ("Gas", "uint64")
 _TO, _VALUE, _DATA = ("To", "common.Address"), ("Value", "*big.Int"), ("Data", "[]uint8")
 _TIP_CAP, _FEE_CAP, _CHAIN_ID = ("GasTipCap", "*big.Int"), ("GasFeeCap", "*big.Int"), ("ChainID", "*big.Int")
@@ -154,6 +156,7 @@ def signing_bytes(kind: int, unsigned: bytes, chain_id: int) -> bytes:
 def signed_bytes(kind: int, unsigned: bytes, signature: bytes, chain_id: int) -> bytes:
     """The raw transaction, from the shared items."""
     r, s, parity = signature[:32], signature[32:64], signature[64]
+    # Joined by hand, with the prefixes of fixed sizes written out: each transaction is encoded at least once.
     return _TYPE_BYTE[kind] + encode_list(
         b"".join(
             (
@@ -353,6 +356,7 @@ def _validate(draft: Draft) -> int:
     nonce = draft.nonce
     if nonce is None:
         raise InvalidField("nonce", "a draft is signed once its nonce is known")
+    # One expression, since each submission passes here. Which field is wrong is found out only when one is.
     if (
         len(draft.to) == 20
         and 0 <= draft.value <= MAX_UINT256

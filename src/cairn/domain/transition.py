@@ -100,6 +100,7 @@ class Ledger:
 
     def _load(self, address: Address) -> _BlockSender:
         account = self._view.account(address)
+        # From here on the block has its own copy: the view is not asked for the account again.
         queue = self._queues[address] = _BlockSender(account.balance, account.nonce, account.nonce, before=account)
         return queue
 

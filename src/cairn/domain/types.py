@@ -30,6 +30,10 @@ DropReason = Literal["replaced", "evicted", "expired", "nonce used", "cannot be 
 """Why a transaction left the mempool without being confirmed."""
 
 
+# `gc=False`: they hold no containers, so they are in no cycle. A mempool has a hundred thousand of them, which the
+# garbage collector would look at again and again.
+
+
 class Tx(msgspec.Struct, frozen=True, gc=False):
     """A signed transfer whose signature has been checked: `sender` is what the signature recovers to."""
 
