@@ -1,13 +1,13 @@
 """Answers with one thing in them changed, which is what a lying node can do; and a server that gives them."""
 
 import copy
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import msgspec
+
+from tests.support.json_server import Answer, JsonServer
 
 Lie = tuple[str, Any]
 """Which part of the answer was changed, and the whole answer with the change."""
@@ -63,36 +63,16 @@ def _changes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield "in another order", [value[1], value[0], *value[2:]]
 
 
-class LyingServer:
+class LyingServer(JsonServer):
     """Passes requests on to a real node; what it was told to lie about, it answers itself."""
 
     def __init__(self, upstream: str) -> None:
-        self._upstream = upstream
         self.lies: dict[str, bytes] = {}
         """By path, without the query."""
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                status, body = server.answer(self.path)
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
         self._http = httpx.Client(base_url=upstream)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__()
 
-    def answer(self, target: str) -> tuple[int, bytes]:
+    def get(self, target: str) -> Answer:
         lie = self.lies.get(target.partition("?")[0])
         if lie is not None:
             return 200, lie
@@ -107,7 +87,5 @@ class LyingServer:
         self.lies = {path: msgspec.json.encode(answer)}
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().close()
         self._http.close()

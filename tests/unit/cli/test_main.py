@@ -1,5 +1,6 @@
 """The commands up to the start of a node: options, refusals and their exit codes, and what init says."""
 
+import io
 import json
 import os
 import re
@@ -9,14 +10,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from cairn import __version__
 from cairn.cli.main import app
 from cairn.cli.node.dev import dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
 from cairn.cli.options import flags_given
+from cairn.cli.wallet import key_files
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
@@ -34,6 +38,7 @@ NO_SNAPSHOTS = (
     "no other node can join its chain\n"
 )
 WIDE = {"COLUMNS": "200"}
+NO_TEXT = os.fsdecode(b"\xff")
 
 cli = CliRunner()
 
@@ -366,3 +371,59 @@ def test_with_json_a_usage_error_is_json(arguments: list[str], detail: str) -> N
     problem = json.loads(result.stderr)
     assert (result.exit_code, problem["exitCode"], problem["code"], result.stdout) == (2, 2, "USAGE", "")
     assert problem["detail"].startswith(detail)
+
+
+def commands(group: Any, *path: str) -> Iterator[tuple[list[str], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield [*path, name], command
+
+
+COMMANDS = list(commands(get_command(app)))
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
+def test_no_command_takes_an_argument_or_option_that_is_not_utf_8(path: list[str], command: Any) -> None:
+    options = [option.opts[0] for option in command.params if option.opts[0].startswith("--")]
+    for args in ([NO_TEXT], *([option, NO_TEXT] for option in options), [f"--config={NO_TEXT}"]):
+        result = cli.invoke(app, [*path, *args])
+        assert result.exit_code == 2, args
+        assert "is not text in UTF-8" in result.output
+        assert len(result.output.splitlines()) == 1
+
+
+def test_with_json_an_argument_that_is_not_utf_8_is_a_json_error() -> None:
+    result = cli.invoke(app, ["keys", "sign", "dev0", NO_TEXT, "--json"])
+    assert result.exit_code == 2
+    assert result.output.startswith('{"exitCode":2,"code":"USAGE","detail":"the argument b')
+
+
+def test_a_variable_that_is_not_utf_8_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAIRN_PASSWORD", NO_TEXT)
+    result = cli.invoke(app, ["keys", "list"])
+    assert (result.exit_code, result.output) == (
+        2,
+        "cairn: the environment variable CAIRN_PASSWORD is not text in UTF-8\n",
+    )
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_standard_input_that_is_not_utf_8_is_refused(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), "utf-8", errors))
+    with pytest.raises(InvalidConfig, match="standard input is not text in UTF-8"):
+        key_files._standard_input()
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "."])
+def test_a_host_that_is_no_name_is_a_usage_error(host: str) -> None:
+    result = cli.invoke(app, ["dev", "--port", "0", "--host", host])
+    assert result.exit_code == 2
+    assert f"cannot listen on {host}: it is not a host name" in result.output
+
+
+def test_a_url_with_a_host_that_is_no_name_is_a_usage_error() -> None:
+    result = cli.invoke(app, ["chain", "--node", "http://\u00fc..x"])
+    assert (result.exit_code, result.exception.__class__) == (2, SystemExit)
+    assert "expected a URL" in result.output

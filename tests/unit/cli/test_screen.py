@@ -11,6 +11,7 @@ import pytest
 from rich.text import Text
 
 from cairn.cli.screen import ago, has_colour, plain, print_json, print_pairs, print_table, when
+from tests.support.pipes import fill_pipe
 
 
 def test_a_table_aligns_its_columns_and_does_not_wrap(
@@ -96,6 +97,7 @@ CAIRN = (sys.executable, "-m", "cairn.cli")
 NEXT_FILE = """
 import os, sys
 from cairn.cli.main import app
+from tests.support.pipes import fill_pipe
 app(["--version"], standalone_mode=False)
 for stream in (sys.stdout, sys.stderr):
     print("\\udc80", file=stream, flush=True)
@@ -121,11 +123,7 @@ def test_output_waits_for_the_reader_of_a_non_blocking_pipe() -> None:
     args = (*CAIRN, "dev", "--help")
     expected = subprocess.run(args, capture_output=True, check=True).stdout
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    filled = 0
-    with suppress(BlockingIOError):
-        while True:
-            filled += os.write(writer, b"#" * 4096)
+    filled = fill_pipe(writer)
     with subprocess.Popen(args, stdout=writer, stderr=subprocess.PIPE) as program:
         os.close(writer)
         assert program.stderr is not None

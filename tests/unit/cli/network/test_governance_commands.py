@@ -3,9 +3,7 @@
 import io
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +19,7 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.governance import Admins, EvidenceKind, EvidenceRecord, Governance, ValidatorRecord
 from cairn.domain.update_json import encode_public_key, parse_update_json
 from cairn.domain.updates import apply_update
+from tests.support.json_server import Answer, JsonServer
 
 FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 NEW_KEY = encode_public_key(b"\x02" * 32)
@@ -28,7 +27,7 @@ GENESIS = b"\x77" * 32
 ADMINS = Admins(2, tuple(address for address, _ in DEV_KEYS[:3]))
 
 
-class Scripted:
+class Scripted(JsonServer):
     """A node of a network with one validator; applies an update at once, by the chain's own rules."""
 
     def __init__(self) -> None:
@@ -38,27 +37,10 @@ class Scripted:
         self.posts = 0
         self.missed: dict[str, int] = {}
         """By name: how many of the last 100 blocks lack the vote."""
-        scripted = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.answer(200, {"status": "alive"} if self.path == "/health" else scripted.listing())
-
-            def do_POST(self) -> None:
-                self.answer(*scripted.take(self.rfile.read(int(self.headers["content-length"]))))
-
-            def answer(self, status: int, body: object) -> None:
-                text = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def get(self, target: str) -> Answer:
+        return 200, {"status": "alive"} if target == "/health" else self.listing()
 
     def listing(self) -> object:
         return {
@@ -99,7 +81,7 @@ class Scripted:
         assert self.governance.admins is not None
         return self.governance.admins
 
-    def take(self, body: bytes) -> tuple[int, object]:
+    def post(self, target: str, body: bytes) -> Answer:
         self.posts += 1
         chain, update = parse_update_json(body)
         try:
@@ -113,13 +95,8 @@ class Scripted:
 
 @pytest.fixture
 def node() -> Iterator[Scripted]:
-    scripted = Scripted()
-    thread = threading.Thread(target=scripted.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield scripted
-    scripted.server.shutdown()
-    scripted.server.server_close()
-    thread.join()
+    with Scripted() as scripted:
+        yield scripted
 
 
 @pytest.fixture

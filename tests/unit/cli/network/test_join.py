@@ -4,9 +4,7 @@ import base64
 import json
 import random
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -19,6 +17,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import dev_genesis, encode_genesis
 from cairn.store.chain import ChainStore
 from tests.support.damaged_homes import remove, tree
+from tests.support.json_server import Answer, JsonServer
 from tests.support.snapshots import network_genesis
 
 PEER = f"{'ab' * 20}@10.0.0.1:8651"
@@ -27,29 +26,18 @@ BLOCK_TIME_S = 1_767_225_600
 HOUR_S = 3_600
 
 
-class FakeRpc:
+class FakeRpc(JsonServer):
     """As much of CometBFT's RPC as a newcomer asks for."""
 
     def __init__(self, snapshots: object, head: int, chain: str = "A") -> None:
         self.snapshots = snapshots
         self.head = head
         self.chain = chain
-        fake = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                url = urlparse(self.path)
-                body = json.dumps(fake.answer(url.path, parse_qs(url.query))).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
-        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    def get(self, target: str) -> Answer:
+        url = urlparse(target)
+        return 200, self.answer(url.path, parse_qs(url.query))
 
     def answer(self, path: str, query: dict[str, list[str]]) -> object:
         if path == "/abci_query" and query["path"] == ['"snapshots"']:
@@ -61,16 +49,11 @@ class FakeRpc:
         commit = {"block_id": {"hash": f"{self.chain}{height}"}}
         return {"result": {"signed_header": {"header": {"height": str(height), "time": BLOCK_TIME}, "commit": commit}}}
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 @pytest.fixture
 def rpc() -> Iterator[FakeRpc]:
-    fake = FakeRpc([400, 900], 1_000)
-    yield fake
-    fake.close()
+    with FakeRpc([400, 900], 1_000) as fake:
+        yield fake
 
 
 @pytest.fixture

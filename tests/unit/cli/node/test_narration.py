@@ -31,6 +31,7 @@ from cairn.domain.transactions import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft, SealedBlock, Tx, TxHash
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.pipes import fill_pipe
 
 STRANGER = Address(bytes.fromhex("c0ffee254729296a45a3885639ac7e10f9d54979"))
 HASH = TxHash(b"\xab" * 32)
@@ -148,16 +149,6 @@ def pipe() -> Iterator[tuple[int, int]]:
             os.close(end)
 
 
-def fill(writer: int) -> int:
-    """Make the pipe non-blocking, and write until it takes no more. Returns how much it has."""
-    os.set_blocking(writer, False)
-    filled = 0
-    with suppress(BlockingIOError):
-        while True:
-            filled += os.write(writer, b"#" * 4096)
-    return filled
-
-
 def test_nothing_is_printed_before_the_gate_opens(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     gate = Gate()
@@ -186,7 +177,7 @@ def test_a_reader_that_stops_reading_delays_nobody(pipe: tuple[int, int], monkey
     """It is told what fits, and the number of the rest."""
     monkeypatch.setattr(narration, "INTERVAL_S", 0)
     _, writer = pipe
-    fill(writer)
+    fill_pipe(writer)
     os.set_blocking(writer, True)
     gate = Gate()
     gate.open()
@@ -204,7 +195,7 @@ def test_a_reader_that_stops_reading_delays_nobody(pipe: tuple[int, int], monkey
 def test_a_full_non_blocking_pipe_is_waited_for(pipe: tuple[int, int]) -> None:
     """As of a terminal that is shared with a program which has made it non-blocking."""
     reader, writer = pipe
-    filled = fill(writer)
+    filled = fill_pipe(writer)
     gate = Gate()
     gate.open()
     with Narrator(json_lines, gate, writer) as narrator:

@@ -2,9 +2,7 @@
 
 import io
 import json
-import threading
 from collections.abc import Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from cairn.client.models import Chain
 from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS
 from cairn.domain.types import Address
+from tests.support.json_server import Answer, JsonServer
 
 CHAIN: dict[str, Any] = {
     "chainId": 1337,
@@ -39,7 +38,7 @@ OWN = [address_of_key(bytes([number]) * 32) for number in (1, 2)]
 """The accounts of a dev chain with a mnemonic of its own."""
 
 
-class FickleNode:
+class FickleNode(JsonServer):
     """Tells of its chain truly once, and otherwise from then on."""
 
     def __init__(self) -> None:
@@ -49,33 +48,18 @@ class FickleNode:
         """The answer to eth_accounts; None means that there is no JSON-RPC."""
         self.balances: dict[str, int] = {}
         self._asked = 0
-        fickle = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.answer(fickle.answer(self.path.partition("?")[0]))
+    def get(self, target: str) -> Answer:
+        return 200, self.answer(target.partition("?")[0])
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                if self.path == "/rpc":
-                    assert body["method"] == "eth_accounts"
-                    self.answer({"result": fickle.accounts}, 404 if fickle.accounts is None else 200)
-                    return
-                fickle.posts.append(body)
-                self.answer({})
-
-            def answer(self, body: object, status: int = 200) -> None:
-                text = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def post(self, target: str, body: bytes) -> Answer:
+        given = json.loads(body)
+        if target == "/rpc":
+            assert given["method"] == "eth_accounts"
+            return 404 if self.accounts is None else 200, {"result": self.accounts}
+        self.posts.append(given)
+        return 200, {}
 
     def begin(self, lie: dict[str, Any]) -> None:
         self.lie, self._asked = lie, 0
@@ -99,13 +83,8 @@ def spelled(addresses: Iterable[Address]) -> list[str]:
 
 @pytest.fixture
 def node() -> Iterator[FickleNode]:
-    fickle = FickleNode()
-    thread = threading.Thread(target=fickle.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield fickle
-    fickle.server.shutdown()
-    fickle.server.server_close()
-    thread.join()
+    with FickleNode() as fickle:
+        yield fickle
 
 
 def prices(posts: list[Any]) -> list[int]:
