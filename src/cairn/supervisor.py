@@ -46,7 +46,7 @@ NAP_S = 0.2
 TRACE_SIGNAL = signal.SIGUSR2
 """Has a process print where each of its threads is."""
 TRACE_S = 0.3
-"""What a hung process gets to print that, before it is killed."""
+"""How long a hung process may take to print that, before it is killed."""
 HANG_UP_S = 1.0
 """How long after a SIGHUP it is seen whether the terminal was closed."""
 SAME_KEYPRESS_S = 0.5

@@ -22,7 +22,7 @@ HANG_LIMIT_S = 10.0
 """Counted time after which a process hangs. With its detection and the start of the next, 15 s are promised."""
 LOOK_S = 0.5
 LONG_WORK_LIMIT_S = 300.0
-"""The same for work that takes as long as the disk takes, or as there is data."""
+"""The limit for work that takes as long as the disk takes, or as there is data."""
 TOLD_AFTER_S = 10.0
 """Long work, or a wait for the disk, is told of after this time, and then each time that it has doubled."""
 LARGEST_PATIENCE = 32
@@ -30,7 +30,7 @@ LARGEST_PATIENCE = 32
 STEADY_AFTER_S = 120.0
 """One that has beaten for so long gets the usual time again."""
 UNKNOWN_SHARE = 0.25
-"""Of time in an unknown state; some systems tell nobody what a process does."""
+"""The share that counts of time in an unknown state; some systems tell nobody what a process does."""
 
 STOPPED, TRACED, WAITING, RUNNING, ASLEEP, UNKNOWN = "T", "t", "D", "R", "S", "?"
 _DESCRIBED = {STOPPED: "stopped", TRACED: "held by a debugger", WAITING: "waiting for the disk", RUNNING: "busy"}
@@ -88,7 +88,7 @@ class ProcessWatch:
         return min(2 * self._patience, LARGEST_PATIENCE)
 
     def take(self, now: float, look: Look) -> Finding | None:
-        """What this look shows, if it is worth a word."""
+        """Count the time since the last look. Returns a finding if the process hangs, or has waited for long."""
         passed_s, ran_s = now - self._looked_at, look.ran_s - self._last.ran_s
         has_beaten = look.state != STOPPED if look.beats is None else look.beats != self._last.beats
         self._looked_at, self._last = now, look

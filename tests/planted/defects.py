@@ -42,8 +42,8 @@ DEFECTS = (
     Defect(
         "a drop is told before its sync",
         "src/cairn/core/admission.py",
-        "        self._drops += note_left(self._journal, self._pool, drops)\n",
-        """        for tx_hash, reason in note_left(self._journal, self._pool, drops):
+        "        self._drops += journal_left(self._journal, self._pool, drops)\n",
+        """        for tx_hash, reason in journal_left(self._journal, self._pool, drops):
             self._listener.on_dropped(tx_hash, reason)
 """,
         shown_as=("told",),
@@ -160,8 +160,8 @@ DEFECTS = (
     Defect(
         "what leaves one mempool of many counts as dropped",
         "src/cairn/mempool/pool.py",
-        "        if not self.is_shared:\n            return self.drops.note(left.tx.hash, left.reason)\n",
-        "        return self.drops.note(left.tx.hash, left.reason)\n",
+        "        if not self.is_shared:\n            return self.drops.add(left.tx.hash, left.reason)\n",
+        "        return self.drops.add(left.tx.hash, left.reason)\n",
         shown_as=("ending", "lost"),
         seeds=(577090037,),
     ),

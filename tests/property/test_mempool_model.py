@@ -162,7 +162,7 @@ class MempoolMachine(RuleBasedStateMachine):
         self.pool = Mempool(RULES, self.limits, self.state)
         self.pool.up_s = up_s
         for tx_hash, reason in self.model.dropped.items():
-            self.pool.drops.note(tx_hash, reason)
+            self.pool.drops.add(tx_hash, reason)
         for item in self.model.items:
             queued_since = self.model.queued_since.get(item.tx.hash)
             assert self.pool.restore(item.tx, item.received_at, queued_since).added

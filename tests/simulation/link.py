@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from cairn.core.link_server import Answering, LinkServer, _WorkerConnection
+from cairn.core.link_server import LinkedCore, LinkServer, _WorkerConnection
 
 LATEST_S = 0.02
 chance = random.Random(0)
@@ -101,7 +101,7 @@ class Server(LinkServer):
     listening: dict[str, "Server"] = {}
     _waiting: dict[str, list[asyncio.Future[None]]] = {}
 
-    def __init__(self, core: Answering, path: str) -> None:
+    def __init__(self, core: LinkedCore, path: str) -> None:
         super().__init__(core)
         self._path = path
         self._ends: list[End] = []

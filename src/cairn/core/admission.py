@@ -132,7 +132,7 @@ class Admissions(SubmissionCalls):
     def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
         """Admit `tx`. `reply` is called with the admission once it is on disk, or with the refusal."""
         received_at = int(time.time())
-        up_s = self._note_time()
+        up_s = self._update_uptime()
         try:
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
@@ -152,7 +152,7 @@ class Admissions(SubmissionCalls):
         if admitted.added or self.engine.adopt(tx.hash):
             self._journal.append_add(received_at, tx, record, up_s if admitted.queued else None)
             if admitted.dropped:
-                self._note_left(admitted.dropped)
+                self._journal_left(admitted.dropped)
         # A known transaction may still wait for the sync of its first submission.
         self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
@@ -248,9 +248,9 @@ class Admissions(SubmissionCalls):
         for reply, admission in waiting:
             reply(failure or admission)
 
-    def _note_left(self, drops: Drops) -> None:
+    def _journal_left(self, drops: Drops) -> None:
         """Write to the journal what left the mempool. What has ended is announced after the next sync."""
-        self._drops += note_left(self._journal, self._pool, drops)
+        self._drops += journal_left(self._journal, self._pool, drops)
 
     # What the engine and the clock bring about.
 
@@ -269,18 +269,18 @@ class Admissions(SubmissionCalls):
 
     def _dropped(self, drops: Drops) -> None:
         if drops or self._pool.forgotten:
-            self._note_left(drops)
+            self._journal_left(drops)
             self._flush_soon()
 
     def expire(self) -> None:
         """Drop expired transactions, and write the uptime to disk for those that are still queued."""
-        up_s = self._note_time()
+        up_s = self._update_uptime()
         self._dropped(self._pool.expire())
         if self._pool.queued_count and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
             self._journal.append_uptime(up_s)
             self._flush_soon()
 
-    def _note_time(self) -> int:
+    def _update_uptime(self) -> int:
         """Give the mempool the node's uptime, by the monotonic clock."""
         self._pool.up_s = int(self._loop.time() - self._opened_at)
         return self._pool.up_s
@@ -303,7 +303,7 @@ class Admissions(SubmissionCalls):
     def finish(self) -> None:
         """Put everything on disk, once the engine has stopped."""
         if not self.failed.done():
-            self._journal.append_uptime(self._note_time())
+            self._journal.append_uptime(self._update_uptime())
             self._cancel_flush()
             self._flush()
 
@@ -314,7 +314,7 @@ class Admissions(SubmissionCalls):
         )
 
 
-def note_left(journal: Journal, pool: Mempool, drops: Drops) -> list[tuple[TxHash, DropReason]]:
+def journal_left(journal: Journal, pool: Mempool, drops: Drops) -> list[tuple[TxHash, DropReason]]:
     """Write to the journal what left the mempool. Returns those that have ended.
 
     The journal keeps those that may still be confirmed, as long as the mempool remembers them.

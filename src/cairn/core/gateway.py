@@ -147,7 +147,7 @@ class SubmissionCalls(Calls):
 
     @call("ready", is_question=True)
     async def sign_draft(self, draft: Draft) -> Tx:
-        """The same, but do not submit."""
+        """Sign with a key that the node holds, and do not submit. Raises `InvalidField` if it holds none."""
 
     @call("ready", is_question=True)
     async def make_signature(self, account: Address, digest: bytes) -> bytes:

@@ -20,7 +20,7 @@ RETRY_S = 0.05
 SILENCE_S = 10.0
 """If the core does not answer within this time, it or its disk hangs: the request fails and may be repeated."""
 QUESTION_SILENCE_S = 5.0
-"""The same for a read, which changes nothing and is quick."""
+"""The time limit of a read, which changes nothing and is quick."""
 WATCH_S = 0.5
 """How often a connection looks for requests that were not answered."""
 

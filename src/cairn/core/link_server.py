@@ -25,7 +25,7 @@ LONG_ANSWER_BYTES = 16 * 1024
 log = structlog.get_logger("cairn.link")
 
 
-class Answering(CoreCalls, ABC):
+class LinkedCore(CoreCalls, ABC):
     """The core as the link sees it, in whatever phase it is."""
 
     admissions: Admissions | None = None
@@ -50,12 +50,12 @@ class Answering(CoreCalls, ABC):
 class LinkServer:
     """The connections of all workers; notices go to all of them."""
 
-    def __init__(self, core: Answering) -> None:
+    def __init__(self, core: LinkedCore) -> None:
         self._core = core
         self._connections: set[_WorkerConnection] = set()
         self.names = count()
         self.shares = TimeShares()
-        """Of the core's time. A worker's calls are in the order of their own clients' turns."""
+        """Shares of the core's time, one per worker."""
         self._watching: set[_WorkerConnection] = set()
         """Those that are told of arrivals."""
         self.idle = asyncio.Event()
@@ -122,7 +122,7 @@ class LinkServer:
 
 
 class _WorkerConnection(wire.LinkProtocol):
-    def __init__(self, server: LinkServer, core: Answering) -> None:
+    def __init__(self, server: LinkServer, core: LinkedCore) -> None:
         super().__init__(gathers=wire.ADMITTED)
         self._server = server
         self._core = core

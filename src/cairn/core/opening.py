@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from cairn.config import Settings
-from cairn.core.admission import note_left
+from cairn.core.admission import journal_left
 from cairn.core.gateway import ChainObserver, MempoolListener
 from cairn.core.service import Core
 from cairn.domain.errors import MempoolFull, NodeError, Rejected
@@ -69,17 +69,17 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
     for tx_hash, reason in journal.recovered_drops:
         # Earlier versions dropped for other reasons, too, what other nodes might still confirm.
         if not pool.is_shared or reason == "nonce used":
-            pool.drops.note(tx_hash, reason)
+            pool.drops.add(tx_hash, reason)
     for entry in journal.recovered:
         tx = entry.tx
         if tx.nonce < chain.account(tx.sender).nonce:
             journal.settle(tx.hash)
             # Where blocks were removed or never seen, one of them may have confirmed it.
             if not chain.base and chain.find_location(tx.hash) is None:
-                pool.drops.note(tx.hash, "nonce used")
+                pool.drops.add(tx.hash, "nonce used")
             continue
         if entry.left is not None:
-            note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, entry.left))])
+            journal_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, entry.left))])
             continue
         try:
             admitted = pool.restore(tx, entry.received_at, entry.queued_since)
@@ -94,7 +94,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             _let_go(pool, journal, entry, "cannot be applied", repr(failure))
             continue
         restored += admitted.added
-        note_left(journal, pool, admitted.dropped)
+        journal_left(journal, pool, admitted.dropped)
     journal.sync()
     # From here on the mempool holds everything that is still pending.
     journal.recovered.clear()
@@ -105,4 +105,4 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
 
 def _let_go(pool: Mempool, journal: Journal, entry: JournalEntry, reason: DropReason, why: str) -> None:
     log.warning("a journaled transaction no longer fits", tx="0x" + entry.tx.hash.hex(), reason=why)
-    note_left(journal, pool, [pool.leave(UnheldTx(entry.tx, entry.received_at, True, reason))])
+    journal_left(journal, pool, [pool.leave(UnheldTx(entry.tx, entry.received_at, True, reason))])

@@ -17,7 +17,7 @@ import uvloop
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
 from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Status, TxStatus
-from cairn.core.link_server import Answering, LinkServer
+from cairn.core.link_server import LinkedCore, LinkServer
 from cairn.core.opening import open_core
 from cairn.core.service import Core
 from cairn.domain.answers import Checks
@@ -74,7 +74,7 @@ def run_core(
     return 0
 
 
-class CoreProcess(Answering):
+class CoreProcess(LinkedCore):
     """The core in all of its phases, as the workers see it."""
 
     def __init__(

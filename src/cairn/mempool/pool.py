@@ -36,7 +36,7 @@ class PoolLimits:
 class RecentDrops(LruCache[TxHash, DropReason]):
     """Why transactions will not be confirmed; the newest ones only."""
 
-    def note(self, tx_hash: TxHash, reason: DropReason) -> Drop:
+    def add(self, tx_hash: TxHash, reason: DropReason) -> Drop:
         self.keep(tx_hash, reason)
         return tx_hash, reason
 
@@ -103,7 +103,7 @@ class Mempool:
         return self.order.entries.get(tx_hash)
 
     def find_replacement(self, tx: Tx) -> TxHash | None:
-        """What is here with the sender and the nonce of `tx`."""
+        """The transaction in the mempool with the sender and the nonce of `tx`."""
         sender_txs = self.order.by_sender.get(tx.sender)
         entry = None if sender_txs is None else sender_txs.find(tx.nonce)
         return None if entry is None else entry.tx.hash
@@ -208,7 +208,7 @@ class Mempool:
         return [drop for sender in self._senders() for drop in self._settle(sender, self._end)]
 
     def jump(self) -> list[Drop]:
-        """The same, after blocks that were never seen here: they may have confirmed what has lost its nonce."""
+        """Forget what is no longer valid, after blocks that were never seen here: they may have confirmed it."""
         return [drop for sender in self._senders() for drop in self._settle(sender, self._forget_passed)]
 
     def _senders(self) -> dict[Address, None]:
@@ -235,7 +235,7 @@ class Mempool:
         return dropped
 
     def _end(self, passed: Iterable[TxHash]) -> list[Drop]:
-        return [self.drops.note(tx_hash, "nonce used") for tx_hash in passed]
+        return [self.drops.add(tx_hash, "nonce used") for tx_hash in passed]
 
     def _forget_passed(self, passed: Iterable[TxHash]) -> list[Drop]:
         self.forgotten += passed
@@ -277,7 +277,7 @@ class Mempool:
     def leave(self, left: UnheldTx) -> Drop:
         """It is no longer in the mempool. That is its end only where no other node could confirm it."""
         if not self.is_shared:
-            return self.drops.note(left.tx.hash, left.reason)
+            return self.drops.add(left.tx.hash, left.reason)
         self.forgotten += self.unheld.add(left)
         return left.tx.hash, left.reason
 

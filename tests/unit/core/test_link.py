@@ -307,7 +307,7 @@ async def test_a_revert_does_not_wait_for_a_worker_that_disconnected(tmp_path: P
             assert await reverting
 
 
-class Bare(server.Answering):
+class Bare(server.LinkedCore):
     """A core that only notes whether it must announce arrivals."""
 
     def __init__(self) -> None:

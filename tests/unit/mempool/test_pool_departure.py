@@ -151,7 +151,7 @@ def test_a_drop_from_before_a_restart_is_remembered() -> None:
     pools = PoolWithState()
     tx = transfer(1, 0)
     assert pools.pool.drops.get(tx.hash) is None
-    pools.pool.drops.note(tx.hash, "evicted")
+    pools.pool.drops.add(tx.hash, "evicted")
     assert pools.pool.drops.get(tx.hash) == "evicted"
 
 
@@ -160,7 +160,7 @@ def test_the_number_of_remembered_drops_is_bounded(monkeypatch: pytest.MonkeyPat
     pools = PoolWithState()
     txs = [transfer(1, nonce) for nonce in range(3)]
     for tx in txs:
-        pools.pool.drops.note(tx.hash, "expired")
+        pools.pool.drops.add(tx.hash, "expired")
     assert [pools.pool.drops.get(tx.hash) for tx in txs] == [None, "expired", "expired"]
 
 

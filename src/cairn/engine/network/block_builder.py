@@ -104,7 +104,7 @@ class BlockBuilder:
         )
 
     def find_unfit(self, request: m.BlockRequest, txs: Sequence[Tx]) -> Tx | None:
-        """Of transfers that fail to make a block, the first with which they do; None if no transfer is at fault."""
+        """The first transfer with which no block can be made of `txs`; None if no transfer is at fault."""
         makes, fails = 0, len(txs)
         if not fails or self._fails(request, ()):
             return None

@@ -58,7 +58,7 @@ class NetworkEngine:
         self._rpc_address = rpc_address
         self.committing = on_committing
         self._on_committed = on_committed
-        self._on_dropped = on_dropped
+        self.dropped = on_dropped
         self._abci_socket = abci_socket
         self._overlay = Overlay(chain)
         self._parsed_txs = ParsedTxs(rules.chain_id, rules.gas_price)
@@ -172,12 +172,9 @@ class NetworkEngine:
     def _restored(self) -> None:
         """The chain starts from a snapshot: remove what is not valid in its state."""
         self._overlay.clear()
-        self._on_dropped(self._pool.jump())
+        self.dropped(self._pool.jump())
         self._blocks.jump()
         self._watch.committed()
-
-    def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
-        self._on_dropped(drops)
 
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
         # A validator will propose its own transactions.

@@ -50,7 +50,7 @@ class Timing(NamedTuple):
     gather_s: float = 0.05
     """Pause after a sending. What arrives meanwhile is sent in one batch."""
     gather_busy_s: float = 0.5
-    """The same on a busy node."""
+    """The pause on a busy node."""
     quiet_s: float = 0.1
     """If nothing has arrived for this long, a busy node no longer waits for more."""
     held_s: float = 1.0

@@ -24,7 +24,7 @@ THREADS = 2
 FEW = 128
 """Up to this many of a block are recovered on the event loop: a thread would cost more."""
 FEW_CHECKED = 32
-"""The same for checks, which may come without end and must not hold up blocks."""
+"""Up to this many checks are recovered on the event loop. Checks may come without end, and must not hold up blocks."""
 CHUNK = 64
 """How many a thread takes at once."""
 
