@@ -1,8 +1,10 @@
-"""Journals that nothing is known of outside: each is accepted as it is found."""
+"""Journals for tests, by default without bounds: each is accepted as it is found."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from cairn.domain.types import MAX_UINT64
+from cairn.domain.transactions import encode_record
+from cairn.domain.types import MAX_UINT64, Tx
 from cairn.store.journal import MAX_SEGMENTS, SEGMENT_BYTES, Bounds, Journal
 
 
@@ -30,3 +32,8 @@ def open_journal(
     bounds: Bounds = UNBOUNDED,
 ) -> Journal:
     return Journal.open(path, bounds, segment_bytes, max_segments)
+
+
+def append(journal: Journal, added: Iterable[Tx], received_at: int = 0) -> None:
+    for tx in added:
+        journal.append_add(received_at, tx, encode_record(tx))

@@ -12,17 +12,12 @@ from cairn.store.segment import list_segments, scan_segment, segment_path
 from cairn.store.watermark import Watermark
 from tests.support.core_fixtures import GWEI, signed_of_each_type
 from tests.support.disk import flip_byte, only_file, overwrite
-from tests.support.journals import Unbounded, open_journal
+from tests.support.journals import Unbounded, append, open_journal
 from tests.support.transfers import transfer
 
 
 def txs(count: int, sender: int = 1) -> list[Tx]:
     return [transfer(sender, nonce) for nonce in range(count)]
-
-
-def append(journal: Journal, added: list[Tx], received_at: int = 0) -> None:
-    for tx in added:
-        journal.append_add(received_at, tx, encode_record(tx))
 
 
 def reopened(journal: Journal, path: Path) -> Journal:

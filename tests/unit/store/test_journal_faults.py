@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import StoreUnavailable
-from cairn.domain.transactions import encode_record
 from cairn.domain.types import Tx
 from cairn.store.directory import sync_file
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments
 from tests.support.disk import files_of, no_file_beyond, only_file
-from tests.support.journals import Unbounded, open_journal
+from tests.support.journals import Unbounded, append, open_journal
 from tests.support.transfers import transfer
 
 SEGMENT = 64 << 10
@@ -38,10 +37,9 @@ while True:
 """
 
 
-def append(journal: Journal, first: int, count: int) -> list[Tx]:
+def append_transfers(journal: Journal, first: int, count: int) -> list[Tx]:
     added = [transfer(1, nonce) for nonce in range(first, first + count)]
-    for tx in added:
-        journal.append_add(0, tx, encode_record(tx))
+    append(journal, added)
     return added
 
 
@@ -61,9 +59,9 @@ def test_a_power_loss_while_it_is_opened_after_a_failed_sync_leaves_no_hole(
     monkeypatch.setattr("cairn.store.journal.sync_file", sync)
     monkeypatch.setattr("cairn.store.segment.sync_file", sync)
     journal = open_journal(tmp_path, SEGMENT)
-    accepted = append(journal, 0, 1)
+    accepted = append_transfers(journal, 0, 1)
     journal.sync()
-    append(journal, 1, 1)
+    append_transfers(journal, 1, 1)
     is_refused = True
     with pytest.raises(StoreUnavailable, match="refused"):
         journal.sync()
@@ -88,11 +86,11 @@ def no_power(journal: Journal, numbers: list[int], kept: int) -> None:
 @pytest.mark.parametrize("room", [0, 1, 20, 24, 500, 511, 512, 1024, 3020, 3103])
 def test_a_write_that_the_disk_stops_halfway_loses_only_itself(tmp_path: Path, room: int) -> None:
     journal = open_journal(tmp_path, SEGMENT)
-    accepted = append(journal, 0, 10)
+    accepted = append_transfers(journal, 0, 10)
     journal.sync()
     end = 32 + 3104
     assert journal._offset == end
-    append(journal, 10, 10)
+    append_transfers(journal, 10, 10)
     with no_file_beyond(end + room), pytest.raises(StoreUnavailable, match="cannot be written: .*File too large"):
         journal.sync()
     # Not even when there is room again: what the kernel did with the pages is unknown.
@@ -103,7 +101,7 @@ def test_a_write_that_the_disk_stops_halfway_loses_only_itself(tmp_path: Path, r
     journal = open_journal(tmp_path, SEGMENT)
     # All or nothing, also where the bytes that are missing from the records were zeros.
     assert [entry.tx for entry in journal.recovered] == accepted
-    accepted += append(journal, 20, 5)
+    accepted += append_transfers(journal, 20, 5)
     journal.sync()
     journal.close()
     journal = open_journal(tmp_path, SEGMENT)
@@ -117,7 +115,7 @@ def test_a_watermark_that_cannot_be_written_is_named_without_an_error_code(tmp_p
             raise StoreUnavailable("cannot write watermark: no space")
 
     journal = open_journal(tmp_path, SEGMENT, bounds=Full())
-    append(journal, 0, 1)
+    append_transfers(journal, 0, 1)
     with pytest.raises(StoreUnavailable) as failure:
         journal.sync()
     assert failure.value.detail == f"the journal at {tmp_path} cannot be written: cannot write watermark: no space"
@@ -126,9 +124,9 @@ def test_a_watermark_that_cannot_be_written_is_named_without_an_error_code(tmp_p
 
 def test_no_room_for_the_next_segment_is_found_before_anything_is_answered(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, 1024)
-    accepted = append(journal, 0, 3)
+    accepted = append_transfers(journal, 0, 3)
     journal.sync()
-    append(journal, 3, 3)
+    append_transfers(journal, 3, 3)
     with no_file_beyond(600), pytest.raises(StoreUnavailable, match="File too large"):
         journal.sync()
     journal.close()
@@ -140,7 +138,7 @@ def test_no_room_for_the_next_segment_is_found_before_anything_is_answered(tmp_p
 
 def test_an_opening_without_room_changes_nothing_and_works_later(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, SEGMENT)
-    accepted = append(journal, 0, 50)
+    accepted = append_transfers(journal, 0, 50)
     journal.sync()
     journal.close()
     before = files_of(tmp_path)
@@ -163,7 +161,7 @@ def test_a_failed_probe_ends_the_journal(tmp_path: Path) -> None:
 
 def test_a_sync_that_the_device_refuses_ends_the_journal(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, SEGMENT)
-    append(journal, 0, 3)
+    append_transfers(journal, 0, 3)
     with open("/dev/null", "r+b") as device:
         # It takes every byte and cannot be synced.
         os.dup2(device.fileno(), journal._file)
@@ -177,7 +175,7 @@ def test_a_sync_that_the_device_refuses_ends_the_journal(tmp_path: Path) -> None
 def test_recovered_transactions_are_written_and_synced_again_when_opening(tmp_path: Path) -> None:
     """After a failed sync the kernel shows pages that never reached the disk."""
     journal = open_journal(tmp_path, SEGMENT)
-    append(journal, 0, 5)
+    append_transfers(journal, 0, 5)
     journal.sync()
     journal.close()
     old = only_file(tmp_path, "*.seg")

@@ -4,19 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.transactions import encode_record
 from cairn.domain.types import DropReason, Tx
-from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, scan_segment, segment_path
-from tests.support.journals import open_journal
+from tests.support.journals import append, open_journal
 from tests.support.transfers import transfer
 
 STAYS, LEAVES = transfer(9, 0), transfer(9, 1)
-
-
-def append(journal: Journal, *added: Tx) -> None:
-    for tx in added:
-        journal.append_add(0, tx, encode_record(tx))
 
 
 def kept(path: Path) -> list[tuple[Tx, DropReason | None]]:
@@ -28,7 +21,7 @@ def kept(path: Path) -> list[tuple[Tx, DropReason | None]]:
 @pytest.mark.parametrize("reason", ["replaced", "evicted", "expired"])
 def test_a_transaction_that_left_is_recovered_with_its_reason(tmp_path: Path, reason: DropReason) -> None:
     journal = open_journal(tmp_path)
-    append(journal, STAYS, LEAVES)
+    append(journal, [STAYS, LEAVES])
     journal.append_leave(LEAVES.hash, reason)
     journal.sync()
     journal.close()
@@ -38,9 +31,9 @@ def test_a_transaction_that_left_is_recovered_with_its_reason(tmp_path: Path, re
 
 def test_a_transaction_that_left_and_was_accepted_again_is_pending(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
-    append(journal, LEAVES)
+    append(journal, [LEAVES])
     journal.append_leave(LEAVES.hash, "evicted")
-    append(journal, LEAVES)
+    append(journal, [LEAVES])
     journal.sync()
     journal.close()
     assert kept(tmp_path) == [(LEAVES, None)]
@@ -49,7 +42,7 @@ def test_a_transaction_that_left_and_was_accepted_again_is_pending(tmp_path: Pat
 
 def test_a_transaction_that_left_and_was_dropped_is_not_recovered(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
-    append(journal, LEAVES)
+    append(journal, [LEAVES])
     journal.append_leave(LEAVES.hash, "evicted")
     journal.sync()
     journal.append_drop(LEAVES.hash, "nonce used")
@@ -63,14 +56,14 @@ def test_a_transaction_that_left_and_was_dropped_is_not_recovered(tmp_path: Path
 
 def test_the_reason_moves_with_its_transaction_to_a_newer_segment(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, segment_bytes=2560, max_segments=2)
-    append(journal, STAYS, LEAVES)
+    append(journal, [STAYS, LEAVES])
     journal.sync()
     journal.append_leave(LEAVES.hash, "replaced")
     journal.sync()
     first = list_segments(tmp_path)[0]
     for nonce in range(60):
         tx = transfer(1, nonce)
-        append(journal, tx)
+        append(journal, [tx])
         journal.sync()
         journal.settle(tx.hash)
     assert list_segments(tmp_path)[0] > first
@@ -83,7 +76,7 @@ def test_the_reason_moves_with_its_transaction_to_a_newer_segment(tmp_path: Path
 
 def test_a_leave_of_an_unknown_transaction_writes_nothing(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
-    append(journal, STAYS)
+    append(journal, [STAYS])
     journal.sync()
     journal.settle(STAYS.hash)
     journal.append_leave(STAYS.hash, "evicted")
@@ -94,7 +87,7 @@ def test_a_leave_of_an_unknown_transaction_writes_nothing(tmp_path: Path) -> Non
 
 def test_the_record_on_disk_has_the_form_that_is_written_down(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
-    append(journal, LEAVES)
+    append(journal, [LEAVES])
     journal.sync()
     journal.append_leave(LEAVES.hash, "expired")
     journal.append_leave(LEAVES.hash, "expired")
