@@ -16,7 +16,7 @@ from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
 from cairn.mempool.order import RETURNED, Entry
 from cairn.mempool.pool import Mempool, PoolLimits
-from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
+from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 IN_CACHE = CometBftRefusal(-32603, "Internal error", "tx already exists in cache")
@@ -331,16 +331,6 @@ def test_a_pause_during_a_scan_does_not_delay_the_next(monkeypatch: pytest.Monke
     play(scene, story)
 
 
-def test_after_a_restart_of_cometbft_everything_goes_out_again(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0, 1)
-        await scene.until_sent(0, 1)
-        scene.outbox.restarted()
-        await scene.until_sent(0, 1)
-
-    play(scene, story)
-
-
 def test_a_refused_transaction_is_sent_again_and_a_confirmed_one_is_not(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0, 1, 2)
@@ -415,20 +405,6 @@ def test_a_transaction_that_is_too_large_does_not_delay_others(scene: Scene) -> 
     play(scene, story)
 
 
-def test_a_returned_transaction_is_sent_alone(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0, 1, 2, 3)
-        await scene.until_sent(0, 1, 2, 3)
-        for nonce in range(4):
-            scene.give_back(signed(nonce))
-        scene.admit(4)
-        scene.outbox.look_at_all()
-        await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0], [1], [2], [3], [4]]
-
-    play(scene, story)
-
-
 def test_transactions_that_arrive_within_the_pause_are_sent_together(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
@@ -449,17 +425,6 @@ def test_a_transaction_that_cometbft_got_from_a_peer_is_not_sent(scene: Scene) -
         await scene.until_sent(1)
         scene.outbox.look_at_all()
         await scene.nothing_is_sent(1.0)
-
-    play(scene, story)
-
-
-def test_a_transaction_dropped_while_others_are_sent_is_not_sent(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0)
-        scene.admit(0, sender=1)
-        scene.pool.remove(signed(0).hash)
-        await asyncio.sleep(60.0)
-        assert [tx.sender for tx in scene.rpc.sent] == [ACCOUNTS[1]]
 
     play(scene, story)
 
