@@ -104,7 +104,7 @@ DEFECTS = (
     ),
     Defect(
         "the shelf of snapshots is read before the plan",
-        "src/cairn/engine/network/snapshot_serving.py",
+        "src/cairn/engine/network/state_sync.py",
         "        planned = self._planned()\n        return min([*planned, *self._shelf.heights()], default=0)\n",
         "        there = self._shelf.heights()\n        return min([*self._planned(), *there], default=0)\n",
         tests=("tests/unit/engine/network/test_snapshot_serving.py",),

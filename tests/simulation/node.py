@@ -232,7 +232,7 @@ def _bury_core(core: Core) -> None:
         thread.kill()
     if isinstance(engine, NetworkEngine):
         for executor in (
-            engine._snapshots._intake._thread,
+            engine._snapshots._sync._thread,
             engine._parsed_txs._threads,
             engine._parsed_txs._block_threads,
         ):

@@ -27,7 +27,7 @@ from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.checks import Refusals
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
-from cairn.engine.network.snapshot_serving import Snapshots
+from cairn.engine.network.state_sync import Snapshots
 from cairn.mempool.order import HERE, RETURNED
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore

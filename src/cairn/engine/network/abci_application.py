@@ -32,7 +32,7 @@ from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEven
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
 from cairn.engine.network.proposal import propose, read_offer, read_strictly
-from cairn.engine.network.snapshot_serving import Snapshots
+from cairn.engine.network.state_sync import Snapshots
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 

@@ -18,7 +18,7 @@ from cairn.engine.network.outbox import Broadcaster, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
-from cairn.engine.network.snapshot_serving import Snapshots
+from cairn.engine.network.state_sync import Snapshots
 from cairn.engine.network.watch import CometBftWatch
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore

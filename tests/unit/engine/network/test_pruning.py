@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cairn.domain.errors import Corrupt
-from cairn.engine.network.snapshot_serving import Snapshots
+from cairn.engine.network.state_sync import Snapshots
 from cairn.store import keys, prune
 from cairn.store.directory import snapshots_path
 from cairn.store.rocks import WriteBatch

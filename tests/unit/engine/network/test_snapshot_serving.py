@@ -21,8 +21,7 @@ from cairn.engine.abci.requests import (
     OfferSnapshotResult,
     Snapshot,
 )
-from cairn.engine.network.snapshot_serving import Snapshots
-from cairn.engine.network.state_sync import describe
+from cairn.engine.network.state_sync import Snapshots, describe
 from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
