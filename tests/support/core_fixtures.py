@@ -92,6 +92,9 @@ async def opened_core(
         yield core
     finally:
         await core.stop()
+        if core.failed.done() and not core.failed.cancelled():
+            # Looked at, as the core's process does: a revert ends a core by an error, too.
+            core.failed.exception()
 
 
 def make_block(core: Core) -> int:

@@ -1,7 +1,6 @@
 """A hub over a chain in memory, and what its sockets should be told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from cairn.api.events.hub import EventHub
@@ -12,7 +11,6 @@ from cairn.time_shares import TimeShares
 from tests.support.event_server import MemoryChain, block_hash_of, hex_of
 from tests.support.recording_socket import RecordingSocket
 from tests.support.ticking_clock import TickingClock
-from tests.support.virtual_time import run_virtual
 
 
 @dataclass
@@ -36,13 +34,6 @@ class Bench:
         height = self.chain.append(txs)
         self.hub.on_commit(height)
         return height
-
-
-def run(scenario: Callable[[Bench], Awaitable[None]], bench: Bench | None = None) -> None:
-    async def main() -> None:
-        await scenario(bench or Bench())
-
-    run_virtual(main())
 
 
 async def settle() -> None:

@@ -36,7 +36,7 @@ def test_all_who_ask_meanwhile_get_the_same_work_and_it_is_done_once(monkeypatch
 
 
 @pytest.mark.parametrize("failure", [BlockNotFound("pruned"), RuntimeError("pruned")])
-def test_work_that_fails_fails_for_all_and_is_begun_anew_for_the_next(
+async def test_work_that_fails_fails_for_all_and_is_begun_anew_for_the_next(
     monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
@@ -46,43 +46,32 @@ def test_work_that_fails_fails_for_all_and_is_begun_anew_for_the_next(
         yield b"2"
         raise failure
 
-    async def main() -> None:
-        work = CommonWork()
-        asked = [asyncio.create_task(work.do(b"key", pruned)) for _ in range(3)]
-        for each in asked:
-            # None gets what was there before as if it were all.
-            with pytest.raises(type(failure), match="pruned"):
-                await each
-        assert await work.do(b"key", lambda: iter([b"all"])) == [b"all"]
-
-    asyncio.run(main())
+    work = CommonWork()
+    asked = [asyncio.create_task(work.do(b"key", pruned)) for _ in range(3)]
+    for each in asked:
+        # None gets what was there before as if it were all.
+        with pytest.raises(type(failure), match="pruned"):
+            await each
+    assert await work.do(b"key", lambda: iter([b"all"])) == [b"all"]
 
 
-def test_work_that_nobody_waits_for_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_that_nobody_waits_for_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
     monkeypatch.setattr(chain_reads, "MOST_BEGUN", 3)
-
-    async def main() -> None:
-        work = CommonWork()
-        for key in range(10):
-            asked = asyncio.create_task(work.do(b"%d" % key, lambda: numbered([])))
-            await asyncio.sleep(0)
-            asked.cancel()
-        assert len(work._begun) <= 3
-
-    asyncio.run(main())
+    work = CommonWork()
+    for key in range(10):
+        asked = asyncio.create_task(work.do(b"%d" % key, lambda: numbered([])))
+        await asyncio.sleep(0)
+        asked.cancel()
+    assert len(work._begun) <= 3
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 4, 100])
-def test_a_page_of_the_mempool_in_parts_is_as_in_one_call(
+async def test_a_page_of_the_mempool_in_parts_is_as_in_one_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr(chain_reads, "ASKED_AT_ONCE", at_once)
-
-    async def main() -> None:
-        async with opened_core(tmp_path) as core:
-            await asyncio.gather(*(core.submit(signed(nonce)) for nonce in range(10)))
-            for limit in (1, 4, 9, 10, 50):
-                assert await list_pending(core, limit, None, None) == await core.list_pending(limit, None, None)
-
-    asyncio.run(main())
+    async with opened_core(tmp_path) as core:
+        await asyncio.gather(*(core.submit(signed(nonce)) for nonce in range(10)))
+        for limit in (1, 4, 9, 10, 50):
+            assert await list_pending(core, limit, None, None) == await core.list_pending(limit, None, None)

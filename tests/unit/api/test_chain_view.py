@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,8 @@ from cairn.domain.types import DropReason, Phase, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
-from tests.support.virtual_time import run_virtual
 
-Scenario = Callable[[Core, ChainView], Awaitable[None]]
+pytestmark = pytest.mark.virtual_time
 
 
 class Recorder:
@@ -39,17 +38,18 @@ class Recorder:
         self.told.append(("reverted", height))
 
 
-def run(directory: Path, scenario: Scenario) -> None:
-    async def main() -> None:
-        async with opened_core(directory / "data") as core:
-            view = ChainView(directory / "scratch")
-            try:
-                await scenario(core, view)
-            finally:
-                view.close()
+@pytest.fixture
+async def core(tmp_path: Path) -> AsyncIterator[Core]:
+    async with opened_core(tmp_path / "data") as opened:
+        yield opened
 
-    (directory / "scratch").mkdir()
-    run_virtual(main())
+
+@pytest.fixture
+def view(tmp_path: Path) -> Iterator[ChainView]:
+    (tmp_path / "scratch").mkdir()
+    view = ChainView(tmp_path / "scratch")
+    yield view
+    view.close()
 
 
 def connect(core: Core, view: ChainView) -> None:
@@ -75,86 +75,73 @@ def test_why_unavailable_follows_the_phase() -> None:
         assert view.why_unavailable().detail == "told"
 
 
-def test_reads_follow_the_notices(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        assert (view.chain_id, view.height) == (1337, 0)
-        tx = signed(0)
-        await core.submit(tx)
-        make_block(core)
-        assert view.find_confirmed(tx.hash) is None, "not before the notice"
-        view.on_commit(1)
-        assert view.find_location(tx.hash) == (1, 0)
-        found = view.find_confirmed(tx.hash)
-        assert found is not None
-        assert found == view.find_confirmed(tx.hash) == view.confirmed_at(1, 0)
-        assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
-        assert view.find_block(view.block_hash(1)) == view.block_at(1)
-        assert view.account(ACCOUNTS[0]).nonce == 1
-        assert list(view.walk_history(ACCOUNTS[0], None)) == [(1, 0)]
-
-    run(tmp_path, scenario)
+async def test_reads_follow_the_notices(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    assert (view.chain_id, view.height) == (1337, 0)
+    tx = signed(0)
+    await core.submit(tx)
+    make_block(core)
+    assert view.find_confirmed(tx.hash) is None, "not before the notice"
+    view.on_commit(1)
+    assert view.find_location(tx.hash) == (1, 0)
+    found = view.find_confirmed(tx.hash)
+    assert found is not None
+    assert found == view.find_confirmed(tx.hash) == view.confirmed_at(1, 0)
+    assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
+    assert view.find_block(view.block_hash(1)) == view.block_at(1)
+    assert view.account(ACCOUNTS[0]).nonce == 1
+    assert list(view.walk_history(ACCOUNTS[0], None)) == [(1, 0)]
 
 
-def test_listeners_hear_after_the_view(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        recorder = Recorder()
-        view.subscribe(recorder)
-        connect(core, view)
-        await core.submit(signed(0))
-        make_block(core)
-        view.on_commit(1)
-        view.on_dropped(signed(1).hash, "expired")
-        assert recorder.told == [0, "ready", 1, (signed(1).hash, "expired")]
-
-    run(tmp_path, scenario)
+async def test_listeners_hear_after_the_view(core: Core, view: ChainView) -> None:
+    recorder = Recorder()
+    view.subscribe(recorder)
+    connect(core, view)
+    await core.submit(signed(0))
+    make_block(core)
+    view.on_commit(1)
+    view.on_dropped(signed(1).hash, "expired")
+    assert recorder.told == [0, "ready", 1, (signed(1).hash, "expired")]
 
 
-def test_reach_waits_for_a_height_and_gives_up_in_time(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        await view.reach(0)
-        reaching = asyncio.ensure_future(view.reach(1))
-        await core.submit(signed(0))
-        make_block(core)
-        await asyncio.sleep(0)
-        assert not reaching.done()
-        view.on_commit(1)
-        await reaching
-        with pytest.raises(StoreUnavailable, match="block 9"):
-            await view.reach(9, timeout_s=0.01)
-
-    run(tmp_path, scenario)
+async def test_reach_waits_for_a_height_and_gives_up_in_time(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    await view.reach(0)
+    reaching = asyncio.ensure_future(view.reach(1))
+    await core.submit(signed(0))
+    make_block(core)
+    await asyncio.sleep(0)
+    assert not reaching.done()
+    view.on_commit(1)
+    await reaching
+    with pytest.raises(StoreUnavailable, match="block 9"):
+        await view.reach(9, timeout_s=0.01)
 
 
 @pytest.mark.parametrize("phase", ["ready", "unavailable", "draining"])
-def test_the_newest_block_on_disk_is_shown_before_its_notice(phase: Phase, tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        recorder = Recorder()
-        connect(core, view)
-        view.on_phase(phase, "told")
-        view.subscribe(recorder)
-        assert await view.reach_head() == 0
-        make_block(core)
-        assert await view.reach_head() == view.height == 1
-        view.on_commit(1)
-        assert recorder.told == [1]
-
-    run(tmp_path, scenario)
+async def test_the_newest_block_on_disk_is_shown_before_its_notice(core: Core, view: ChainView, phase: Phase) -> None:
+    recorder = Recorder()
+    connect(core, view)
+    view.on_phase(phase, "told")
+    view.subscribe(recorder)
+    assert await view.reach_head() == 0
+    make_block(core)
+    assert await view.reach_head() == view.height == 1
+    view.on_commit(1)
+    assert recorder.told == [1]
 
 
-def test_the_head_is_waited_for_while_the_files_are_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        make_block(core)
-        with monkeypatch.context() as patched:
-            patched.setattr(FollowerStore, "catch_up", lambda self: 0)
-            reaching = asyncio.ensure_future(view.reach_head())
-            await asyncio.sleep(0)
-            assert not reaching.done()
-        assert await reaching == 1
-
-    run(tmp_path, scenario)
+async def test_the_head_is_waited_for_while_the_files_are_behind(
+    core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(core, view)
+    make_block(core)
+    with monkeypatch.context() as patched:
+        patched.setattr(FollowerStore, "catch_up", lambda self: 0)
+        reaching = asyncio.ensure_future(view.reach_head())
+        await asyncio.sleep(0)
+        assert not reaching.done()
+    assert await reaching == 1
 
 
 def empty_watermark(directory: Path) -> None:
@@ -162,353 +149,309 @@ def empty_watermark(directory: Path) -> None:
     os.truncate(watermark, 0)
 
 
-def test_damage_is_for_the_next_core_to_judge_while_there_is_none(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        empty_watermark(tmp_path)
-        with pytest.raises(Corrupt):
-            await view.reach_head()
-        view.on_phase("unavailable", "told")
-        assert await view.reach_head() == 0
-
-    run(tmp_path, scenario)
-
-
-def test_the_head_is_of_no_chain_that_is_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        def away(directory: Path, scratch_dir: Path) -> FollowerStore:
-            raise StoreUnavailable("not there yet")
-
-        with pytest.raises(Starting):
-            await view.reach_head()
-        with monkeypatch.context() as patched:
-            patched.setattr(FollowerStore, "open", away)
-            connect(core, view)
-            reaching = asyncio.ensure_future(view.reach_head())
-            await asyncio.sleep(0)
-            assert not reaching.done(), "the core is ready, so the store is about to be open"
-        assert await reaching == 0
-
-    run(tmp_path, scenario)
-
-
-def test_a_notice_that_comes_before_the_files_is_tried_again(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        view.on_commit(1)
-        assert view.height == 0
-        await core.submit(signed(0))
-        make_block(core)
-        await view.reach(1)
-        assert view.height == 1
-
-    run(tmp_path, scenario)
-
-
-def test_a_store_that_cannot_be_opened_yet_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        def away(directory: Path, scratch_dir: Path) -> FollowerStore:
-            raise StoreUnavailable("not there yet")
-
-        monkeypatch.setattr(FollowerStore, "open", away)
-        connect(core, view)
-        view.on_commit(0)
-        assert view.height == -1
-        with pytest.raises(Starting):
-            view.find_location(signed(0).hash)
-        monkeypatch.undo()
-        await view.reach(0)
-
-    run(tmp_path, scenario)
-
-
-def test_a_damaged_store_is_told_to_who_runs_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        failures: list[Fatal] = []
-        damaged = ChainView(tmp_path / "scratch", on_fatal=failures.append)
-
-        def broken(directory: Path, scratch_dir: Path) -> FollowerStore:
-            raise Corrupt("block 0: checksum")
-
-        monkeypatch.setattr(FollowerStore, "open", broken)
-        connect(core, damaged)
-        assert {failure.detail for failure in failures} == {"block 0: checksum"}
-        damaged.close()
-
-    run(tmp_path, scenario)
-
-
-def test_deleted_files_are_let_go_while_there_is_no_core_but_not_for_another_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_damage_is_for_the_next_core_to_judge_while_there_is_none(
+    core: Core, view: ChainView, tmp_path: Path
 ) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    empty_watermark(tmp_path)
+    with pytest.raises(Corrupt):
+        await view.reach_head()
+    view.on_phase("unavailable", "told")
+    assert await view.reach_head() == 0
+
+
+async def test_the_head_is_of_no_chain_that_is_not_open(
+    core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(directory: Path, scratch_dir: Path) -> FollowerStore:
+        raise StoreUnavailable("not there yet")
+
+    with pytest.raises(Starting):
+        await view.reach_head()
+    with monkeypatch.context() as patched:
+        patched.setattr(FollowerStore, "open", away)
         connect(core, view)
-        looks, catch_up = list[int](), FollowerStore.catch_up
-
-        def look(store: FollowerStore) -> int:
-            looks.append(catch_up(store))
-            return looks[-1]
-
-        monkeypatch.setattr(FollowerStore, "catch_up", look)
-        view.on_phase("unavailable", "the disk is full")
-        assert looks == [0]
-        data, away = tmp_path / "data", tmp_path / "away"
-        data.rename(away)
-        view.on_phase("unavailable", "the data directory is gone")
-        shutil.copytree(away, data)
-        view.on_phase("unavailable", "an older chain is there")
-        assert looks == [0]
-        shutil.rmtree(data)
-        away.rename(data)
-
-    run(tmp_path, scenario)
+        reaching = asyncio.ensure_future(view.reach_head())
+        await asyncio.sleep(0)
+        assert not reaching.done(), "the core is ready, so the store is about to be open"
+    assert await reaching == 0
 
 
-def test_the_core_coming_back_opens_the_store_anew(tmp_path: Path) -> None:
-    async def first(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        tx = signed(0)
-        await core.submit(tx)
+async def test_a_notice_that_comes_before_the_files_is_tried_again(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    view.on_commit(1)
+    assert view.height == 0
+    await core.submit(signed(0))
+    make_block(core)
+    await view.reach(1)
+    assert view.height == 1
+
+
+async def test_a_store_that_cannot_be_opened_yet_is_tried_again(
+    core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(directory: Path, scratch_dir: Path) -> FollowerStore:
+        raise StoreUnavailable("not there yet")
+
+    monkeypatch.setattr(FollowerStore, "open", away)
+    connect(core, view)
+    view.on_commit(0)
+    assert view.height == -1
+    with pytest.raises(Starting):
+        view.find_location(signed(0).hash)
+    monkeypatch.undo()
+    await view.reach(0)
+
+
+async def test_a_damaged_store_is_told_to_who_runs_the_worker(
+    core: Core, view: ChainView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Fatal] = []
+    damaged = ChainView(tmp_path / "scratch", on_fatal=failures.append)
+
+    def broken(directory: Path, scratch_dir: Path) -> FollowerStore:
+        raise Corrupt("block 0: checksum")
+
+    monkeypatch.setattr(FollowerStore, "open", broken)
+    connect(core, damaged)
+    assert {failure.detail for failure in failures} == {"block 0: checksum"}
+    damaged.close()
+
+
+async def test_deleted_files_are_let_go_while_there_is_no_core_but_not_for_another_directory(
+    core: Core, view: ChainView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(core, view)
+    looks, catch_up = list[int](), FollowerStore.catch_up
+
+    def look(store: FollowerStore) -> int:
+        looks.append(catch_up(store))
+        return looks[-1]
+
+    monkeypatch.setattr(FollowerStore, "catch_up", look)
+    view.on_phase("unavailable", "the disk is full")
+    assert looks == [0]
+    data, away = tmp_path / "data", tmp_path / "away"
+    data.rename(away)
+    view.on_phase("unavailable", "the data directory is gone")
+    shutil.copytree(away, data)
+    view.on_phase("unavailable", "an older chain is there")
+    assert looks == [0]
+    shutil.rmtree(data)
+    away.rename(data)
+
+
+async def test_the_core_coming_back_opens_the_store_anew(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    tx = signed(0)
+    await core.submit(tx)
+    make_block(core)
+    view.on_commit(1)
+    view.on_phase("unavailable", "the core process is gone")
+    assert view.find_confirmed(tx.hash) is not None, "what is confirmed can still be read"
+    connect(core, view)
+    assert view.height == 1
+    assert view.find_location(tx.hash) == (1, 0)
+
+
+async def test_a_watched_transaction_wakes_its_waiters(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    confirmed, dropped, neither = signed(0), signed(1), signed(2)
+    await core.submit(confirmed)
+    with (
+        view.watching(confirmed.hash) as first,
+        view.watching(confirmed.hash) as second,
+        view.watching(dropped.hash) as third,
+        view.watching(neither.hash) as fourth,
+    ):
         make_block(core)
         view.on_commit(1)
-        view.on_phase("unavailable", "the core process is gone")
-        assert view.find_confirmed(tx.hash) is not None, "what is confirmed can still be read"
+        view.on_dropped(dropped.hash, "evicted")
+        assert [first.done(), second.done(), third.done(), fourth.done()] == [True, True, True, False]
+        view.on_phase("draining", "stopping")
+        assert fourth.done()
+    with view.watching(neither.hash) as late:
+        assert late.done()
+    assert not view._waiting
+
+
+async def test_a_notice_before_the_store_is_open_waits(core: Core, view: ChainView) -> None:
+    view.on_commit(0)
+    assert view.height == -1
+    view.on_info(core.info())
+    assert view.height == 0
+
+
+async def test_parts_that_are_missing_are_damage(core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(core, view)
+    await core.submit(signed(0))
+    make_block(core)
+    view.on_commit(1)
+    monkeypatch.setattr(FollowerStore, "find_record", lambda self, height, position: None)
+    with pytest.raises(Corrupt, match="transaction 0 of block 1"):
+        view.find_confirmed(signed(0).hash)
+    monkeypatch.setattr(FollowerStore, "find_header", lambda self, height: None)
+    with pytest.raises(Corrupt, match="block 1"):
+        view.block_at(1)
+
+
+async def test_block_hashes_do_not_pile_up(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.api.chain_reads.CACHED_BLOCK_HASHES", 2)
+    (tmp_path / "scratch").mkdir()
+    view = ChainView(tmp_path / "scratch")
+    connect(core, view)
+    for nonce in range(4):
+        await core.submit(signed(nonce))
+        make_block(core)
+        view.on_commit(nonce + 1)
+    assert len({view.block_hash(height) for height in range(5)}) == 5
+    assert view._block_hash.cache_info().currsize == 2
+    view.close()
+
+
+async def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    view = ChainView(tmp_path / "scratch")
+    recorder = Recorder()
+    view.subscribe(recorder)
+    async with opened_core(tmp_path / "data") as core:
         connect(core, view)
-        assert view.height == 1
-        assert view.find_location(tx.hash) == (1, 0)
-
-    run(tmp_path, first)
-
-
-def test_a_watched_transaction_wakes_its_waiters(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        confirmed, dropped, neither = signed(0), signed(1), signed(2)
-        await core.submit(confirmed)
-        with (
-            view.watching(confirmed.hash) as first,
-            view.watching(confirmed.hash) as second,
-            view.watching(dropped.hash) as third,
-            view.watching(neither.hash) as fourth,
-        ):
-            make_block(core)
-            view.on_commit(1)
-            view.on_dropped(dropped.hash, "evicted")
-            assert [first.done(), second.done(), third.done(), fourth.done()] == [True, True, True, False]
-            view.on_phase("draining", "stopping")
-            assert fourth.done()
-        with view.watching(neither.hash) as late:
-            assert late.done()
-        assert not view._waiting
-
-    run(tmp_path, scenario)
-
-
-def test_a_notice_before_the_store_is_open_waits(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        view.on_commit(0)
-        assert view.height == -1
-        view.on_info(core.info())
-        assert view.height == 0
-
-    run(tmp_path, scenario)
-
-
-def test_parts_that_are_missing_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
+        snapshot = await core.snapshot()
         await core.submit(signed(0))
         make_block(core)
         view.on_commit(1)
-        monkeypatch.setattr(FollowerStore, "find_record", lambda self, height, position: None)
-        with pytest.raises(Corrupt, match="transaction 0 of block 1"):
-            view.find_confirmed(signed(0).hash)
-        monkeypatch.setattr(FollowerStore, "find_header", lambda self, height: None)
-        with pytest.raises(Corrupt, match="block 1"):
-            view.block_at(1)
-
-    run(tmp_path, scenario)
-
-
-def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cairn.api.chain_reads.CACHED_BLOCK_HASHES", 2)
-
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        for nonce in range(4):
-            await core.submit(signed(nonce))
-            make_block(core)
-            view.on_commit(nonce + 1)
-        assert len({view.block_hash(height) for height in range(5)}) == 5
-        assert view._block_hash.cache_info().currsize == 2
-
-    run(tmp_path, scenario)
-
-
-def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
-    async def main() -> None:
-        view = ChainView(tmp_path / "scratch")
-        recorder = Recorder()
-        view.subscribe(recorder)
-        async with opened_core(tmp_path / "data") as core:
+        block_hash = view.block_hash(1)
+        assert view.find_confirmed(signed(0).hash)
+        assert view.find_block(block_hash)
+        reaching = asyncio.ensure_future(view.reach(2))
+        await asyncio.sleep(0)
+        await core.revert(snapshot)
+    assert view.find_confirmed(signed(0).hash), "until it is told, it shows the old chain"
+    async with opened_core(tmp_path / "data") as core:
+        recorder.told.clear()
+        with view.watching(signed(9).hash) as ended:
             connect(core, view)
-            snapshot = await core.snapshot()
-            await core.submit(signed(0))
-            make_block(core)
-            view.on_commit(1)
-            block_hash = view.block_hash(1)
-            assert view.find_confirmed(signed(0).hash)
-            assert view.find_block(block_hash)
-            reaching = asyncio.ensure_future(view.reach(2))
-            await asyncio.sleep(0)
-            await core.revert(snapshot)
-        assert view.find_confirmed(signed(0).hash), "until it is told, it shows the old chain"
-        async with opened_core(tmp_path / "data") as core:
-            recorder.told.clear()
-            with view.watching(signed(9).hash) as ended:
-                connect(core, view)
-                assert ended.done(), "whoever waits must look again"
-            assert recorder.told == [("reverted", 0), 0, "ready"]
-            assert (view.height, view.reverts) == (0, 1)
-            assert view.find_confirmed(signed(0).hash) is None
-            assert view.find_block(block_hash) is None
-            for read in (view.get_header, view.tx_hashes, view.block_hash, view.tx_records):
-                with pytest.raises(BlockNotFound, match="no block 1 any more"):
-                    read(1)
-            with pytest.raises(BlockNotFound):
-                view.confirmed_at(1, 0)
-            with pytest.raises(StoreUnavailable, match="reverted meanwhile"):
-                await reaching
-            await core.mine()
-            view.on_commit(1)
-            assert view.block_hash(1) != block_hash
-        view.close()
-
-    (tmp_path / "scratch").mkdir()
-    run_virtual(main())
-
-
-def test_records_are_read_as_they_are_taken_and_not_from_a_pruned_block(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        for first in (0, 40):
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 40)])
-            make_block(core)
-        connect(core, view)
-        kept, pruned = view.tx_records(2), view.tx_records(1)
-        assert [decode_record(next(records)) for records in (pruned, kept)] == [signed(0), signed(40)]
-        core._chain.prune(2, lambda: None)
-        make_block(core)
-        view.on_commit(3)
-        assert view.base == 2
-        assert [decode_record(record) for record in kept] == [signed(nonce) for nonce in range(41, 80)]
-        with pytest.raises(BlockNotFound, match="is not kept"):
-            list(pruned)
-
-    run(tmp_path, scenario)
-
-
-def test_records_of_a_reverted_block_are_not_mixed_with_those_of_another(tmp_path: Path) -> None:
-    async def main() -> None:
-        view = ChainView(tmp_path / "scratch")
-        async with opened_core(tmp_path / "data") as core:
-            snapshot = await core.snapshot()
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(40)])
-            make_block(core)
-            connect(core, view)
-            records = view.tx_records(1)
-            assert decode_record(next(records)) == signed(0)
-            await core.revert(snapshot)
-        async with opened_core(tmp_path / "data") as core:
-            await asyncio.gather(*[core.submit(signed(nonce, value=7)) for nonce in range(40)])
-            make_block(core)
-            connect(core, view)
-            assert view.height == 1
-            with pytest.raises(Reverting, match="reverted meanwhile"):
-                list(records)
-        view.close()
-
-    (tmp_path / "scratch").mkdir()
-    run_virtual(main())
-
-
-def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
-    async def scenario(core: Core, view: ChainView) -> None:
-        connect(core, view)
-        before = core.info()
-        snapshot = await core.snapshot()
+            assert ended.done(), "whoever waits must look again"
+        assert recorder.told == [("reverted", 0), 0, "ready"]
+        assert (view.height, view.reverts) == (0, 1)
+        assert view.find_confirmed(signed(0).hash) is None
+        assert view.find_block(block_hash) is None
+        for read in (view.get_header, view.tx_hashes, view.block_hash, view.tx_records):
+            with pytest.raises(BlockNotFound, match="no block 1 any more"):
+                read(1)
+        with pytest.raises(BlockNotFound):
+            view.confirmed_at(1, 0)
+        with pytest.raises(StoreUnavailable, match="reverted meanwhile"):
+            await reaching
         await core.mine()
         view.on_commit(1)
-        await core.revert(snapshot)
-        under_way = core.info()
-        assert (under_way.store_path, under_way.reverts, under_way.reverted_to) == ("", before.reverts + 1, 0)
-        view.on_phase("unavailable", "the chain goes back")
-        view.on_info(under_way)
-        view.on_commit(1)
-        assert view.height == -1
-        with pytest.raises(Reverting, match="the chain goes back"):
-            view.account(ACCOUNTS[0])
-
-    run(tmp_path, scenario)
+        assert view.block_hash(1) != block_hash
+    view.close()
 
 
-def test_a_late_notice_of_the_old_chain_is_not_waited_for(tmp_path: Path) -> None:
-    async def main() -> None:
-        view = ChainView(tmp_path / "scratch")
-        async with opened_core(tmp_path / "data") as core:
-            snapshot = await core.snapshot()
-            await core.mine(3)
-            await core.revert(snapshot)
-            view.on_info(core.info())
-            view.on_commit(3)
-        async with opened_core(tmp_path / "data") as core:
-            connect(core, view)
-            assert view.height == 0
-            assert view._retry is None, "it looks for block 3 again and again"
-        view.close()
+async def test_records_are_read_as_they_are_taken_and_not_from_a_pruned_block(core: Core, view: ChainView) -> None:
+    for first in (0, 40):
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 40)])
+        make_block(core)
+    connect(core, view)
+    kept, pruned = view.tx_records(2), view.tx_records(1)
+    assert [decode_record(next(records)) for records in (pruned, kept)] == [signed(0), signed(40)]
+    core._chain.prune(2, lambda: None)
+    make_block(core)
+    view.on_commit(3)
+    assert view.base == 2
+    assert [decode_record(record) for record in kept] == [signed(nonce) for nonce in range(41, 80)]
+    with pytest.raises(BlockNotFound, match="is not kept"):
+        list(pruned)
 
+
+async def test_records_of_a_reverted_block_are_not_mixed_with_those_of_another(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
-    run_virtual(main())
+    view = ChainView(tmp_path / "scratch")
+    async with opened_core(tmp_path / "data") as core:
+        snapshot = await core.snapshot()
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(40)])
+        make_block(core)
+        connect(core, view)
+        records = view.tx_records(1)
+        assert decode_record(next(records)) == signed(0)
+        await core.revert(snapshot)
+    async with opened_core(tmp_path / "data") as core:
+        await asyncio.gather(*[core.submit(signed(nonce, value=7)) for nonce in range(40)])
+        make_block(core)
+        connect(core, view)
+        assert view.height == 1
+        with pytest.raises(Reverting, match="reverted meanwhile"):
+            list(records)
+    view.close()
 
 
-def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_while_a_revert_moves_the_files_nothing_is_read(core: Core, view: ChainView) -> None:
+    connect(core, view)
+    before = core.info()
+    snapshot = await core.snapshot()
+    await core.mine()
+    view.on_commit(1)
+    await core.revert(snapshot)
+    under_way = core.info()
+    assert (under_way.store_path, under_way.reverts, under_way.reverted_to) == ("", before.reverts + 1, 0)
+    view.on_phase("unavailable", "the chain goes back")
+    view.on_info(under_way)
+    view.on_commit(1)
+    assert view.height == -1
+    with pytest.raises(Reverting, match="the chain goes back"):
+        view.account(ACCOUNTS[0])
+
+
+async def test_a_late_notice_of_the_old_chain_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    view = ChainView(tmp_path / "scratch")
+    async with opened_core(tmp_path / "data") as core:
+        snapshot = await core.snapshot()
+        await core.mine(3)
+        await core.revert(snapshot)
+        view.on_info(core.info())
+        view.on_commit(3)
+    async with opened_core(tmp_path / "data") as core:
+        connect(core, view)
+        assert view.height == 0
+        assert view._retry is None, "it looks for block 3 again and again"
+    view.close()
+
+
+async def test_files_in_motion_are_no_damage(core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[Fatal] = []
 
     def damaged(*_: object) -> int:
         raise Corrupt("a file is missing")
 
-    async def scenario(core: Core, view: ChainView) -> None:
-        view._on_fatal = failures.append
-        connect(core, view)
-        make_block(core)
-        view.on_phase("unavailable", "the core process is gone")
-        with monkeypatch.context() as patched:
-            patched.setattr(FollowerStore, "catch_up", damaged)
-            view.on_commit(1)
-            assert failures == []
-            # A core that is there is asked for the truth: what is damaged then is damaged.
-            view.on_phase("ready", "")
-            view._advance()
-            assert [failure.detail for failure in failures] == ["a file is missing"]
-
-    run(tmp_path, scenario)
+    view._on_fatal = failures.append
+    connect(core, view)
+    make_block(core)
+    view.on_phase("unavailable", "the core process is gone")
+    with monkeypatch.context() as patched:
+        patched.setattr(FollowerStore, "catch_up", damaged)
+        view.on_commit(1)
+        assert failures == []
+        # A core that is there is asked for the truth: what is damaged then is damaged.
+        view.on_phase("ready", "")
+        view._advance()
+        assert [failure.detail for failure in failures] == ["a file is missing"]
 
 
-def test_the_tree_of_a_block_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tree_of_a_block_is_built_once(core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
 
     def counted(hashes: Sequence[bytes]) -> Iterator[bytes]:
         built.append(len(hashes))
         return grow_tree(hashes)
 
-    async def scenario(core: Core, view: ChainView) -> None:
-        monkeypatch.setattr("cairn.api.chain_reads.grow_tree", counted)
-        for first in (0, 3):
-            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 3)])
-            make_block(core)
-        connect(core, view)
-        for height in (1, 2, 1, 2):
-            hashes = list(split_hashes(view.tx_hashes(height)))
-            assert await view.tx_tree(height) == tree_nodes(hashes)
-        assert built == [3, 3]
-
-    run(tmp_path, scenario)
+    monkeypatch.setattr("cairn.api.chain_reads.grow_tree", counted)
+    for first in (0, 3):
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 3)])
+        make_block(core)
+    connect(core, view)
+    for height in (1, 2, 1, 2):
+        hashes = list(split_hashes(view.tx_hashes(height)))
+        assert await view.tx_tree(height) == tree_nodes(hashes)
+    assert built == [3, 3]

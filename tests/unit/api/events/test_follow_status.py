@@ -1,8 +1,8 @@
 """A followed transaction that was dropped long ago is found out, also when the core is away for a while."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
+import pytest
 from structlog.testing import capture_logs
 
 from cairn.api.events.hub import EventHub
@@ -11,7 +11,8 @@ from cairn.config import Settings
 from cairn.core.gateway import ConfirmedTx, DroppedTx
 from tests.support.event_server import KnownStandings, MemoryChain, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
-from tests.support.virtual_time import run_virtual
+
+pytestmark = pytest.mark.virtual_time
 
 
 class Bench:
@@ -26,94 +27,74 @@ class Bench:
         self.hub.follow(self.subscriber, tx_hash_of(number))
 
 
-def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await scenario(Bench())
-
-    run_virtual(main())
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
 
 
 def told(bench: Bench) -> list[tuple[str, str]]:
     return [(message["txHash"], message["reason"]) for message in bench.connection.messages]
 
 
-def test_a_transaction_dropped_before_it_was_followed_is_reported() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.core.standings[tx_hash_of(1)] = DroppedTx("evicted")
-        bench.core.standings[tx_hash_of(2)] = ConfirmedTx(9)
-        for number in (1, 2, 3):
-            bench.follow(number)
-        await asyncio.sleep(RETRY_S / 2)
-        assert told(bench) == [(hex_of(tx_hash_of(1)), "evicted")]
-        # The confirmed one comes with its block, the unknown one may still be submitted.
-        assert bench.hub.is_followed(tx_hash_of(2))
-        assert bench.hub.is_followed(tx_hash_of(3))
-
-    run(scenario)
+async def test_a_transaction_dropped_before_it_was_followed_is_reported(bench: Bench) -> None:
+    bench.core.standings[tx_hash_of(1)] = DroppedTx("evicted")
+    bench.core.standings[tx_hash_of(2)] = ConfirmedTx(9)
+    for number in (1, 2, 3):
+        bench.follow(number)
+    await asyncio.sleep(RETRY_S / 2)
+    assert told(bench) == [(hex_of(tx_hash_of(1)), "evicted")]
+    # The confirmed one comes with its block, the unknown one may still be submitted.
+    assert bench.hub.is_followed(tx_hash_of(2))
+    assert bench.hub.is_followed(tx_hash_of(3))
 
 
-def test_the_question_stays_open_while_the_core_is_away() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.core.is_away = True
-        bench.core.standings[tx_hash_of(1)] = DroppedTx("expired")
-        bench.follow(1)
-        await asyncio.sleep(2.5 * RETRY_S)
-        assert told(bench) == []
-        assert len(bench.core.asked) == 3
-        bench.core.is_away = False
-        await asyncio.sleep(RETRY_S)
-        assert told(bench) == [(hex_of(tx_hash_of(1)), "expired")]
-
-    run(scenario)
+async def test_the_question_stays_open_while_the_core_is_away(bench: Bench) -> None:
+    bench.core.is_away = True
+    bench.core.standings[tx_hash_of(1)] = DroppedTx("expired")
+    bench.follow(1)
+    await asyncio.sleep(2.5 * RETRY_S)
+    assert told(bench) == []
+    assert len(bench.core.asked) == 3
+    bench.core.is_away = False
+    await asyncio.sleep(RETRY_S)
+    assert told(bench) == [(hex_of(tx_hash_of(1)), "expired")]
 
 
-def test_nobody_asks_for_what_nobody_follows_any_more() -> None:
-    async def scenario(bench: Bench) -> None:
-        for number in range(3 * AT_ONCE):
-            bench.follow(number)
-        bench.hub.detach(bench.subscriber)
-        await asyncio.sleep(RETRY_S / 2)
-        assert bench.core.asked == []
-
-    run(scenario)
+async def test_nobody_asks_for_what_nobody_follows_any_more(bench: Bench) -> None:
+    for number in range(3 * AT_ONCE):
+        bench.follow(number)
+    bench.hub.detach(bench.subscriber)
+    await asyncio.sleep(RETRY_S / 2)
+    assert bench.core.asked == []
 
 
-def test_one_question_for_all_who_follow() -> None:
-    async def scenario(bench: Bench) -> None:
-        others = [bench.hub.attach(RecordingSocket()) for _ in range(5)]
-        for subscriber in others:
-            bench.hub.follow(subscriber, tx_hash_of(1))
-        bench.follow(1)
-        await asyncio.sleep(RETRY_S / 2)
-        assert bench.core.asked == [tx_hash_of(1)]
-
-    run(scenario)
+async def test_one_question_for_all_who_follow(bench: Bench) -> None:
+    others = [bench.hub.attach(RecordingSocket()) for _ in range(5)]
+    for subscriber in others:
+        bench.hub.follow(subscriber, tx_hash_of(1))
+    bench.follow(1)
+    await asyncio.sleep(RETRY_S / 2)
+    assert bench.core.asked == [tx_hash_of(1)]
 
 
-def test_a_question_during_the_last_answer_is_asked_too() -> None:
-    async def scenario(bench: Bench) -> None:
-        for number in range(50):
-            bench.follow(number)
-            # Every possible moment between the end of one round and the start of the next.
-            for _ in range(number % 7):
-                await asyncio.sleep(0)
-        await asyncio.sleep(RETRY_S / 2)
-        assert sorted(bench.core.asked) == sorted(tx_hash_of(number) for number in range(50))
-
-    run(scenario)
+async def test_a_question_during_the_last_answer_is_asked_too(bench: Bench) -> None:
+    for number in range(50):
+        bench.follow(number)
+        # Every possible moment between the end of one round and the start of the next.
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+    await asyncio.sleep(RETRY_S / 2)
+    assert sorted(bench.core.asked) == sorted(tx_hash_of(number) for number in range(50))
 
 
-def test_a_failure_of_ours_is_logged_and_the_next_question_is_asked() -> None:
-    async def scenario(bench: Bench) -> None:
-        find_tx = bench.core.find_tx
+async def test_a_failure_of_ours_is_logged_and_the_next_question_is_asked(bench: Bench) -> None:
+    find_tx = bench.core.find_tx
+    with capture_logs() as logged:
         bench.core.find_tx = None  # type: ignore[assignment, method-assign]
         bench.follow(1)
         await asyncio.sleep(RETRY_S / 2)
         bench.core.find_tx = find_tx  # type: ignore[method-assign]
         bench.follow(2)
         await asyncio.sleep(RETRY_S / 2)
-        assert bench.core.asked == [tx_hash_of(2)]
-
-    with capture_logs() as logged:
-        run(scenario)
+    assert bench.core.asked == [tx_hash_of(2)]
     assert [entry["log_level"] for entry in logged] == ["error"]

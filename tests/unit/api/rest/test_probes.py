@@ -16,7 +16,9 @@ from cairn.domain.answers import Checks
 from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.domain.types import Phase
 from tests.support.scripted_gateway import INFO, ScriptedGateway
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
+
+pytestmark = pytest.mark.virtual_time
 
 ALL_OK = Checks("ok", "ok")
 REQUEST = Request({"type": "http", "method": "GET", "headers": []})
@@ -31,148 +33,130 @@ def view_in(phase: Phase, reason: str = "", height: int = 0) -> ChainView:
     return view
 
 
-def ask(probe: Callable[[Request], Awaitable[Response]]) -> tuple[int, Any]:
-    async def main() -> Response:
-        return await probe(REQUEST)
-
-    response = run_virtual(main())
+async def asked(probe: Callable[[Request], Awaitable[Response]]) -> tuple[int, Any]:
+    response = await probe(REQUEST)
     assert response.headers["content-type"] == "application/json"
     return response.status_code, json.loads(bytes(response.body))
 
 
-def ask_ready(view: ChainView, checks: Checks | NodeError = ALL_OK) -> tuple[int, Any]:
+async def asked_ready(view: ChainView, checks: Checks | NodeError = ALL_OK) -> tuple[int, Any]:
     gateway = ScriptedGateway()
     gateway.checks = checks
-    return ask(Probes(gateway, view).get_ready)
+    return await asked(Probes(gateway, view).get_ready)
 
 
 @pytest.mark.parametrize("phase", ["starting", "ready", "unavailable", "draining"])
-def test_health_is_200_in_every_phase(phase: Phase) -> None:
+async def test_health_is_200_in_every_phase(phase: Phase) -> None:
     gateway = ScriptedGateway()
-    assert ask(Probes(gateway, view_in(phase)).get_health) == (200, {"status": "alive"})
+    assert await asked(Probes(gateway, view_in(phase)).get_health) == (200, {"status": "alive"})
     assert gateway.checked == 0
 
 
-def test_startup_is_503_only_while_starting() -> None:
-    assert ask(Probes(ScriptedGateway(), view_in("starting")).get_startup) == (503, {"status": "starting"})
+async def test_startup_is_503_only_while_starting() -> None:
+    assert await asked(Probes(ScriptedGateway(), view_in("starting")).get_startup) == (503, {"status": "starting"})
     for phase in ("ready", "unavailable", "draining"):
-        assert ask(Probes(ScriptedGateway(), view_in(phase)).get_startup) == (200, {"status": "started"})
+        assert await asked(Probes(ScriptedGateway(), view_in(phase)).get_startup) == (200, {"status": "started"})
 
 
-def test_startup_is_503_while_the_store_has_never_opened() -> None:
+async def test_startup_is_503_while_the_store_has_never_opened() -> None:
     view = view_in("unavailable", "no space")
     view.info = None
-    assert ask(Probes(ScriptedGateway(), view).get_startup)[0] == 503
+    assert (await asked(Probes(ScriptedGateway(), view).get_startup))[0] == 503
 
 
-def test_ready_is_200_when_both_checks_pass() -> None:
-    assert ask_ready(view_in("ready")) == (200, {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}})
+async def test_ready_is_200_when_both_checks_pass() -> None:
+    assert await asked_ready(view_in("ready")) == (200, {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}})
 
 
 @pytest.mark.parametrize("phase", ["starting", "draining"])
-def test_ready_is_503_while_starting_or_draining(phase: Phase) -> None:
-    status, body = ask_ready(view_in(phase, "why"))
+async def test_ready_is_503_while_starting_or_draining(phase: Phase) -> None:
+    status, body = await asked_ready(view_in(phase, "why"))
     assert (status, body) == (503, {"status": phase, "checks": {"store": "why", "mempool": "why"}})
 
 
 @pytest.mark.parametrize("checks", [Checks("no space left", "ok"), Checks("ok", "read-only"), Checks("a", "b")])
-def test_ready_names_the_part_that_fails(checks: Checks) -> None:
-    status, body = ask_ready(view_in("ready"), checks)
+async def test_ready_names_the_part_that_fails(checks: Checks) -> None:
+    status, body = await asked_ready(view_in("ready"), checks)
     assert status == 503
     assert body == {"status": "unavailable", "checks": {"store": checks.store, "mempool": checks.mempool}}
 
 
-def test_ready_is_503_without_a_core() -> None:
-    status, body = ask_ready(view_in("unavailable"), StoreUnavailable("the core process is gone"))
+async def test_ready_is_503_without_a_core() -> None:
+    status, body = await asked_ready(view_in("unavailable"), StoreUnavailable("the core process is gone"))
     assert status == 503
     assert body["checks"]["store"] == "the core process is gone"
 
 
-def test_ready_is_503_while_the_worker_cannot_read() -> None:
-    status, body = ask_ready(view_in("ready", height=-1))
+async def test_ready_is_503_while_the_worker_cannot_read() -> None:
+    status, body = await asked_ready(view_in("ready", height=-1))
     assert status == 503
     assert "this worker" in body["checks"]["store"]
 
 
-def test_a_stuck_core_is_named_in_time() -> None:
+async def test_a_stuck_core_is_named_in_time() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = CHECK_TIMEOUT_S + 1
-    status, body = ask(Probes(gateway, view_in("ready")).get_ready)
+    status, body = await asked(Probes(gateway, view_in("ready")).get_ready)
     assert status == 503
     assert "did not answer" in body["checks"]["store"]
     assert "did not answer" in body["checks"]["mempool"]
 
 
-def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:
+async def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = CHECK_TIMEOUT_S + 1
 
-    async def main() -> Response:
-        asking = asyncio.ensure_future(Probes(gateway, view_in("ready")).get_ready(REQUEST))
-        await asyncio.sleep(0.5)
-        virtual_loop().spend(CHECK_TIMEOUT_S)
-        return await asking
-
-    assert run_virtual(main()).status_code == 200
+    asking = asyncio.ensure_future(Probes(gateway, view_in("ready")).get_ready(REQUEST))
+    await asyncio.sleep(0.5)
+    virtual_loop().spend(CHECK_TIMEOUT_S)
+    assert (await asking).status_code == 200
 
 
-def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
+async def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = 1.2
-    assert ask(Probes(gateway, view_in("ready")).get_ready)[0] == 200
+    assert (await asked(Probes(gateway, view_in("ready")).get_ready))[0] == 200
 
 
-def test_a_phase_that_changes_during_the_check_counts() -> None:
+async def test_a_phase_that_changes_during_the_check_counts() -> None:
     view, gateway = view_in("ready"), ScriptedGateway()
     gateway.check_delay_s = 1.0
 
-    async def main() -> Response:
-        asking = asyncio.ensure_future(Probes(gateway, view).get_ready(REQUEST))
-        await asyncio.sleep(0.5)
-        view.on_phase("draining", "stopping")
-        return await asking
-
-    assert run_virtual(main()).status_code == 503
+    asking = asyncio.ensure_future(Probes(gateway, view).get_ready(REQUEST))
+    await asyncio.sleep(0.5)
+    view.on_phase("draining", "stopping")
+    assert (await asking).status_code == 503
 
 
-def test_one_check_serves_all_who_ask_within_a_second() -> None:
+async def test_one_check_serves_all_who_ask_within_a_second() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = 0.01
-
-    async def main() -> None:
-        served = Probes(gateway, view_in("ready"))
-        await asyncio.gather(*(served.get_ready(REQUEST) for _ in range(20)))
-        await asyncio.sleep(CHECK_LIFETIME_S / 2)
-        await served.get_ready(REQUEST)
-        assert gateway.checked == 1
-        await asyncio.sleep(CHECK_LIFETIME_S / 2)
-        await served.get_ready(REQUEST)
-        assert gateway.checked == 2
-
-    run_virtual(main())
+    served = Probes(gateway, view_in("ready"))
+    await asyncio.gather(*(served.get_ready(REQUEST) for _ in range(20)))
+    await asyncio.sleep(CHECK_LIFETIME_S / 2)
+    await served.get_ready(REQUEST)
+    assert gateway.checked == 1
+    await asyncio.sleep(CHECK_LIFETIME_S / 2)
+    await served.get_ready(REQUEST)
+    assert gateway.checked == 2
 
 
 @pytest.mark.parametrize("reason", ["the core is gone", ""])
 @pytest.mark.parametrize("phase", ["starting", "unavailable", "draining"])
-def test_a_node_that_is_not_ready_never_shows_both_checks_as_ok(phase: Phase, reason: str) -> None:
-    async def main() -> list[tuple[int, Any]]:
-        view, gateway = view_in("ready"), ScriptedGateway()
-        probes, answers = Probes(gateway, view), []
-        answers.append(await probes.get_ready(REQUEST))
-        # The check is remembered for a second, in which the core may go; or it goes while the check is under way.
-        view.on_phase(phase, reason)
-        answers.append(await probes.get_ready(REQUEST))
-        view.on_phase("ready", "")
-        await asyncio.sleep(2 * CHECK_LIFETIME_S)
-        gateway.check_delay_s = 0.1
-        asking = asyncio.ensure_future(probes.get_ready(REQUEST))
-        await asyncio.sleep(0.05)
-        view.on_phase(phase, reason)
-        answers.append(await asking)
-        return [(each.status_code, json.loads(bytes(each.body))) for each in answers]
-
-    ready, *others = run_virtual(main())
-    assert ready[0] == 200
+async def test_a_node_that_is_not_ready_never_shows_both_checks_as_ok(phase: Phase, reason: str) -> None:
+    view, gateway = view_in("ready"), ScriptedGateway()
+    probes = Probes(gateway, view)
+    assert (await asked(probes.get_ready))[0] == 200
+    # The check is remembered for a second, in which the core may go; or it goes while the check is under way.
+    view.on_phase(phase, reason)
+    others = [await asked(probes.get_ready)]
+    view.on_phase("ready", "")
+    await asyncio.sleep(2 * CHECK_LIFETIME_S)
+    gateway.check_delay_s = 0.1
+    asking = asyncio.ensure_future(asked(probes.get_ready))
+    await asyncio.sleep(0.05)
+    view.on_phase(phase, reason)
+    others.append(await asking)
     for status, body in others:
         assert status == 503
         assert "ok" not in body["checks"].values()

@@ -20,7 +20,8 @@ from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.time_shares import never
 from tests.support.callers import UNLIMITED
-from tests.support.virtual_time import run_virtual
+
+pytestmark = pytest.mark.virtual_time
 
 FAR, NEAR = "192.0.2.1", "127.0.0.1"
 
@@ -75,99 +76,78 @@ class Makers:
         return asyncio.create_task(self.make(client))
 
 
-def test_only_so_many_have_a_place_and_one_client_not_all_of_them() -> None:
-    async def run() -> None:
-        makers = Makers()
-        greedy = [makers.begin("192.0.2.1") for _ in range(9)]
-        await asyncio.sleep(0.5)
-        assert len(makers.now) == MOST_OF_A_CLIENT < LARGE_AT_ONCE
-        others = [makers.begin(f"192.0.2.{number}") for number in range(2, 5)]
-        await asyncio.gather(*greedy, *others)
-        assert (makers.most, makers.now) == (LARGE_AT_ONCE, [])
-
-    run_virtual(run())
+async def test_only_so_many_have_a_place_and_one_client_not_all_of_them() -> None:
+    makers = Makers()
+    greedy = [makers.begin("192.0.2.1") for _ in range(9)]
+    await asyncio.sleep(0.5)
+    assert len(makers.now) == MOST_OF_A_CLIENT < LARGE_AT_ONCE
+    others = [makers.begin(f"192.0.2.{number}") for number in range(2, 5)]
+    await asyncio.gather(*greedy, *others)
+    assert (makers.most, makers.now) == (LARGE_AT_ONCE, [])
 
 
-def test_clients_take_turns_however_many_each_waits_for() -> None:
-    async def run() -> None:
-        makers = Makers()
-        greedy = [makers.begin("192.0.2.1") for _ in range(20)]
-        await asyncio.sleep(0.5)
-        others = [makers.begin(f"192.0.2.{number}") for number in range(2, 6)]
-        await asyncio.gather(*others)
-        # Each waited for one place, and not for the twenty that had come before.
-        assert makers.done.count("192.0.2.1") <= 6
-        await asyncio.gather(*greedy)
-
-    run_virtual(run())
+async def test_clients_take_turns_however_many_each_waits_for() -> None:
+    makers = Makers()
+    greedy = [makers.begin("192.0.2.1") for _ in range(20)]
+    await asyncio.sleep(0.5)
+    others = [makers.begin(f"192.0.2.{number}") for number in range(2, 6)]
+    await asyncio.gather(*others)
+    # Each waited for one place, and not for the twenty that had come before.
+    assert makers.done.count("192.0.2.1") <= 6
+    await asyncio.gather(*greedy)
 
 
-def test_who_has_left_keeps_nobody_waiting() -> None:
-    async def run() -> None:
-        makers = Makers()
-        for _ in range(3):
-            with pytest.raises(RpcError, match="disconnected"):
-                await makers.make("192.0.2.1", lambda: True)
-        assert makers.most == 0
-
-    run_virtual(run())
+async def test_who_has_left_keeps_nobody_waiting() -> None:
+    makers = Makers()
+    for _ in range(3):
+        with pytest.raises(RpcError, match="disconnected"):
+            await makers.make("192.0.2.1", lambda: True)
+    assert makers.most == 0
 
 
 @pytest.mark.parametrize("waited_s", [0.5, 1.0])
-def test_one_that_is_cancelled_takes_no_place_along(waited_s: float) -> None:
-    async def run() -> None:
-        makers = Makers()
-        tasks = [makers.begin("192.0.2.1") for _ in range(MOST_OF_A_CLIENT + 2)]
-        await asyncio.sleep(waited_s)
-        # One that waits, or has just been given its place.
-        tasks[MOST_OF_A_CLIENT].cancel()
-        await asyncio.wait(tasks)
-        assert tasks[MOST_OF_A_CLIENT].cancelled()
-        await asyncio.gather(*(makers.begin("192.0.2.1") for _ in range(5)))
-        assert len(makers.done) == MOST_OF_A_CLIENT + 1 + 5
-
-    run_virtual(run())
+async def test_one_that_is_cancelled_takes_no_place_along(waited_s: float) -> None:
+    makers = Makers()
+    tasks = [makers.begin("192.0.2.1") for _ in range(MOST_OF_A_CLIENT + 2)]
+    await asyncio.sleep(waited_s)
+    # One that waits, or has just been given its place.
+    tasks[MOST_OF_A_CLIENT].cancel()
+    await asyncio.wait(tasks)
+    assert tasks[MOST_OF_A_CLIENT].cancelled()
+    await asyncio.gather(*(makers.begin("192.0.2.1") for _ in range(5)))
+    assert len(makers.done) == MOST_OF_A_CLIENT + 1 + 5
 
 
-def test_a_batch_keeps_its_place_until_it_ends_and_makes_one_after_the_other() -> None:
-    async def run() -> None:
-        makers = Makers()
-        batch = CallBatch(most_bytes=10, waits_for_block=False)
-        current_batch.set(batch)
-        await asyncio.gather(*(makers.begin("192.0.2.1") for _ in range(3)))
-        assert makers.most == 1
-        current_batch.set(None)
-        others = [makers.begin(f"192.0.2.{number}") for number in (1, 2, 3)]
-        await asyncio.sleep(0.5)
-        assert len(makers.now) == LARGE_AT_ONCE - 1
-        batch.end()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(makers.now) == LARGE_AT_ONCE
-        await asyncio.gather(*others)
-
-    run_virtual(run())
+async def test_a_batch_keeps_its_place_until_it_ends_and_makes_one_after_the_other() -> None:
+    makers = Makers()
+    batch = CallBatch(most_bytes=10, waits_for_block=False)
+    current_batch.set(batch)
+    await asyncio.gather(*(makers.begin("192.0.2.1") for _ in range(3)))
+    assert makers.most == 1
+    current_batch.set(None)
+    others = [makers.begin(f"192.0.2.{number}") for number in (1, 2, 3)]
+    await asyncio.sleep(0.5)
+    assert len(makers.now) == LARGE_AT_ONCE - 1
+    batch.end()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(makers.now) == LARGE_AT_ONCE
+    await asyncio.gather(*others)
 
 
-def test_a_batch_that_is_too_large_gets_no_further_large_answer() -> None:
-    async def run() -> None:
-        makers = Makers()
-        batch = CallBatch(most_bytes=10, waits_for_block=False)
-        current_batch.set(batch)
+async def test_a_batch_that_is_too_large_gets_no_further_large_answer() -> None:
+    makers = Makers()
+    batch = CallBatch(most_bytes=10, waits_for_block=False)
+    current_batch.set(batch)
+    await makers.make("192.0.2.1")
+    batch.size_bytes = 11
+    with pytest.raises(RpcError, match="response too large"):
         await makers.make("192.0.2.1")
-        batch.size_bytes = 11
-        with pytest.raises(RpcError, match="response too large"):
-            await makers.make("192.0.2.1")
-
-    run_virtual(run())
 
 
-def test_a_batch_that_waits_for_a_block_gets_no_large_answer() -> None:
-    async def run() -> None:
-        makers = Makers()
-        current_batch.set(CallBatch(most_bytes=10, waits_for_block=True))
-        with pytest.raises(RpcError, match="waits for a block"):
-            await makers.make("192.0.2.1")
-        assert makers.most == 0
-
-    run_virtual(run())
+async def test_a_batch_that_waits_for_a_block_gets_no_large_answer() -> None:
+    makers = Makers()
+    current_batch.set(CallBatch(most_bytes=10, waits_for_block=True))
+    with pytest.raises(RpcError, match="waits for a block"):
+        await makers.make("192.0.2.1")
+    assert makers.most == 0

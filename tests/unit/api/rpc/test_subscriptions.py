@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,253 +73,211 @@ def told(socket: RecordingSocket, name: str) -> list[Any]:
     return [each["params"]["result"] for each in socket.messages if each["params"]["subscription"] == name]
 
 
-def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await scenario(Bench())
-
-    asyncio.run(main())
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
 
 
-def test_heads_come_in_order_from_the_next_one_on() -> None:
-    async def scenario(bench: Bench) -> None:
+async def test_heads_come_in_order_from_the_next_one_on(bench: Bench) -> None:
+    bench.commit()
+    socket, subscriptions = bench.join()
+    first = await subscribed(subscriptions, "newHeads")
+    start = bench.chain.height + 1
+    for _ in range(3):
         bench.commit()
-        socket, subscriptions = bench.join()
-        first = await subscribed(subscriptions, "newHeads")
-        start = bench.chain.height + 1
-        for _ in range(3):
-            bench.commit()
-        await settle()
-        second = await subscribed(subscriptions, "newHeads")
-        for _ in range(2):
-            bench.commit()
-        await settle()
-        assert told(socket, first) == list(range(start, start + 5))
-        assert told(socket, second) == [start + 3, start + 4]
-
-    run(scenario)
-
-
-def test_a_full_socket_misses_no_head() -> None:
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        heads = await subscribed(subscriptions, "newHeads")
-        start = bench.chain.height + 1
-        socket.paused = True
-        for _ in range(100):
-            bench.commit()
-            await asyncio.sleep(0)
-        assert not socket.writes
-        socket.resume()
-        await settle()
-        assert told(socket, heads) == list(range(start, start + 100))
-
-    run(scenario)
-
-
-def test_after_a_revert_the_heads_go_on_at_the_block_after_it() -> None:
-    async def scenario(bench: Bench) -> None:
-        for _ in range(9):
-            bench.commit()
-        socket, subscriptions = bench.join()
-        old = await subscribed(subscriptions, "newHeads")
-        start = bench.chain.height + 1
+    await settle()
+    second = await subscribed(subscriptions, "newHeads")
+    for _ in range(2):
         bench.commit()
-        await settle()
-        bench.hub.on_reverted(5)
-        young = await subscribed(subscriptions, "newHeads")
-        bench.hub.on_commit(7)
-        await settle()
-        assert told(socket, old) == [start, 6, 7]
-        assert told(socket, young) == [6, 7]
-
-    run(scenario)
+    await settle()
+    assert told(socket, first) == list(range(start, start + 5))
+    assert told(socket, second) == [start + 3, start + 4]
 
 
-def test_no_event_is_sent_before_the_id_of_its_subscription() -> None:
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        await subscriptions.subscribe("newHeads")
-        await subscriptions.subscribe("newPendingTransactions")
+async def test_a_full_socket_misses_no_head(bench: Bench) -> None:
+    socket, subscriptions = bench.join()
+    heads = await subscribed(subscriptions, "newHeads")
+    start = bench.chain.height + 1
+    socket.paused = True
+    for _ in range(100):
         bench.commit()
-        await bench.arrive([signed(0)])
-        assert not socket.writes
-        assert not bench.core.is_watched
-        subscriptions.begin()
+        await asyncio.sleep(0)
+    assert not socket.writes
+    socket.resume()
+    await settle()
+    assert told(socket, heads) == list(range(start, start + 100))
+
+
+async def test_after_a_revert_the_heads_go_on_at_the_block_after_it(bench: Bench) -> None:
+    for _ in range(9):
         bench.commit()
-        await bench.arrive([signed(1)])
-        assert len(socket.messages) == 2
-
-    run(scenario)
-
-
-def test_pending_transactions_are_sent_by_hash_or_whole() -> None:
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        hashes = await subscribed(subscriptions, "newPendingTransactions")
-        whole = await subscribed(subscriptions, "newPendingTransactions", True)
-        await bench.arrive([signed(0), signed(1)])
-        assert told(socket, hashes) == ["0x" + signed(nonce).hash.hex() for nonce in (0, 1)]
-        assert [tx["nonce"] for tx in told(socket, whole)] == ["0x0", "0x1"]
-
-    run(scenario)
+    socket, subscriptions = bench.join()
+    old = await subscribed(subscriptions, "newHeads")
+    start = bench.chain.height + 1
+    bench.commit()
+    await settle()
+    bench.hub.on_reverted(5)
+    young = await subscribed(subscriptions, "newHeads")
+    bench.hub.on_commit(7)
+    await settle()
+    assert told(socket, old) == [start, 6, 7]
+    assert told(socket, young) == [6, 7]
 
 
-def test_a_full_socket_is_not_told_of_pending_transactions() -> None:
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        name = await subscribed(subscriptions, "newPendingTransactions")
-        socket.paused = True
-        await bench.arrive([signed(0)])
-        socket.resume()
-        await bench.arrive([signed(1)])
-        assert told(socket, name) == ["0x" + signed(1).hash.hex()]
-
-    run(scenario)
-
-
-def test_many_sockets_of_one_client_are_told_in_turns_with_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(bench: Bench) -> None:
-        turns = bench.hub.shares
-        now = 0.0
-        turns.clock = lambda: now
-        sockets = [bench.join("greedy") for _ in range(50)]
-
-        def write(frames: bytes) -> None:
-            nonlocal now
-            now += SLICE_S
-
-        for socket, subscriptions in sockets:
-            await subscribed(subscriptions, "newPendingTransactions", True)
-            monkeypatch.setattr(socket, "write", write)
-        bench.view.on_arrived([signed(0)])
-        began = now
-        other: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        turns.call("other", lambda: other.set_result(now - began))
-        assert await other <= 2 * SLICE_S, "behind one socket of the others, not behind fifty"
-        await settle()
-        assert now - began == pytest.approx(50 * SLICE_S)
-
-    run(scenario)
+async def test_no_event_is_sent_before_the_id_of_its_subscription(bench: Bench) -> None:
+    socket, subscriptions = bench.join()
+    await subscriptions.subscribe("newHeads")
+    await subscriptions.subscribe("newPendingTransactions")
+    bench.commit()
+    await bench.arrive([signed(0)])
+    assert not socket.writes
+    assert not bench.core.is_watched
+    subscriptions.begin()
+    bench.commit()
+    await bench.arrive([signed(1)])
+    assert len(socket.messages) == 2
 
 
-def test_what_a_socket_is_too_far_behind_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_transactions_are_sent_by_hash_or_whole(bench: Bench) -> None:
+    socket, subscriptions = bench.join()
+    hashes = await subscribed(subscriptions, "newPendingTransactions")
+    whole = await subscribed(subscriptions, "newPendingTransactions", True)
+    await bench.arrive([signed(0), signed(1)])
+    assert told(socket, hashes) == ["0x" + signed(nonce).hash.hex() for nonce in (0, 1)]
+    assert [tx["nonce"] for tx in told(socket, whole)] == ["0x0", "0x1"]
+
+
+async def test_a_full_socket_is_not_told_of_pending_transactions(bench: Bench) -> None:
+    socket, subscriptions = bench.join()
+    name = await subscribed(subscriptions, "newPendingTransactions")
+    socket.paused = True
+    await bench.arrive([signed(0)])
+    socket.resume()
+    await bench.arrive([signed(1)])
+    assert told(socket, name) == ["0x" + signed(1).hash.hex()]
+
+
+async def test_many_sockets_of_one_client_are_told_in_turns_with_others_work(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = bench.hub.shares
+    now = 0.0
+    turns.clock = lambda: now
+    sockets = [bench.join("greedy") for _ in range(50)]
+
+    def write(frames: bytes) -> None:
+        nonlocal now
+        now += SLICE_S
+
+    for socket, subscriptions in sockets:
+        await subscribed(subscriptions, "newPendingTransactions", True)
+        monkeypatch.setattr(socket, "write", write)
+    bench.view.on_arrived([signed(0)])
+    began = now
+    other: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+    turns.call("other", lambda: other.set_result(now - began))
+    assert await other <= 2 * SLICE_S, "behind one socket of the others, not behind fifty"
+    await settle()
+    assert now - began == pytest.approx(50 * SLICE_S)
+
+
+async def test_what_a_socket_is_too_far_behind_for_is_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc_subscriptions, "AT_ONCE", 1)
     monkeypatch.setattr(rpc_subscriptions, "MAX_WAITING", 3)
-
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        name = await subscribed(subscriptions, "newPendingTransactions")
-        txs = [signed(nonce) for nonce in range(6)]
-        await bench.arrive(txs[:5])
-        await bench.arrive(txs[5:])
-        assert told(socket, name) == ["0x" + tx.hash.hex() for tx in (*txs[:3], txs[5])]
-
-    run(scenario)
+    socket, subscriptions = bench.join()
+    name = await subscribed(subscriptions, "newPendingTransactions")
+    txs = [signed(nonce) for nonce in range(6)]
+    await bench.arrive(txs[:5])
+    await bench.arrive(txs[5:])
+    assert told(socket, name) == ["0x" + tx.hash.hex() for tx in (*txs[:3], txs[5])]
 
 
-def test_who_has_left_is_not_told_of_what_waits_for_its_turn() -> None:
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        await subscribed(subscriptions, "newPendingTransactions")
-        bench.view.on_arrived([signed(0)])
-        subscriptions.close()
-        await settle()
-        assert socket.messages == []
-
-    run(scenario)
+async def test_who_has_left_is_not_told_of_what_waits_for_its_turn(bench: Bench) -> None:
+    socket, subscriptions = bench.join()
+    await subscribed(subscriptions, "newPendingTransactions")
+    bench.view.on_arrived([signed(0)])
+    subscriptions.close()
+    await settle()
+    assert socket.messages == []
 
 
-def test_the_core_is_asked_only_while_somebody_listens() -> None:
-    async def scenario(bench: Bench) -> None:
-        _, first = bench.join()
-        _, second = bench.join()
-        await subscribed(first, "newHeads")
-        assert not bench.core.is_watched
-        names = [await subscribed(each, "newPendingTransactions") for each in (first, first, second)]
-        watched = [bench.core.is_watched]
-        await first.unsubscribe(names[0])
-        await first.unsubscribe(names[1])
-        watched.append(bench.core.is_watched)
-        second.close()
-        watched.append(bench.core.is_watched)
-        second.close()
-        assert watched == [True, True, False]
-
-    run(scenario)
+async def test_the_core_is_asked_only_while_somebody_listens(bench: Bench) -> None:
+    _, first = bench.join()
+    _, second = bench.join()
+    await subscribed(first, "newHeads")
+    assert not bench.core.is_watched
+    names = [await subscribed(each, "newPendingTransactions") for each in (first, first, second)]
+    watched = [bench.core.is_watched]
+    await first.unsubscribe(names[0])
+    await first.unsubscribe(names[1])
+    watched.append(bench.core.is_watched)
+    second.close()
+    watched.append(bench.core.is_watched)
+    second.close()
+    assert watched == [True, True, False]
 
 
-def test_nothing_is_sent_after_unsubscribing() -> None:
-    async def scenario(bench: Bench) -> None:
-        socket, subscriptions = bench.join()
-        names = [
-            await subscribed(subscriptions, kind) for kind in ("newHeads", "newPendingTransactions", "logs", "syncing")
-        ]
-        unbegun = await subscriptions.subscribe("newHeads")
-        for name in (*names, unbegun):
-            assert await subscriptions.unsubscribe(name) is True
-            with pytest.raises(RpcError, match="subscription not found"):
-                await subscriptions.unsubscribe(name)
-        subscriptions.begin()
-        bench.commit()
-        await bench.arrive([signed(0)])
-        assert not socket.writes
-
-    run(scenario)
+async def test_nothing_is_sent_after_unsubscribing(bench: Bench) -> None:
+    socket, subscriptions = bench.join()
+    names = [
+        await subscribed(subscriptions, kind) for kind in ("newHeads", "newPendingTransactions", "logs", "syncing")
+    ]
+    unbegun = await subscriptions.subscribe("newHeads")
+    for name in (*names, unbegun):
+        assert await subscriptions.unsubscribe(name) is True
+        with pytest.raises(RpcError, match="subscription not found"):
+            await subscriptions.unsubscribe(name)
+    subscriptions.begin()
+    bench.commit()
+    await bench.arrive([signed(0)])
+    assert not socket.writes
 
 
-def test_an_unknown_subscription_and_one_too_many_are_refused() -> None:
-    async def scenario(bench: Bench) -> None:
-        _, subscriptions = bench.join()
-        with pytest.raises(RpcError, match='no "newBlocks" subscription in eth namespace'):
-            await subscriptions.subscribe("newBlocks")
-        for rubbish in (1, None, ["newHeads"]):
-            with pytest.raises(RpcError):
-                await subscriptions.subscribe(rubbish)
-            with pytest.raises(RpcError):
-                await subscriptions.unsubscribe(rubbish)
-        for _ in range(MAX_SUBSCRIPTIONS):
-            await subscriptions.subscribe("newHeads")
-        with pytest.raises(RpcError, match="limit exceeded"):
-            await subscriptions.subscribe("newHeads")
-
-    run(scenario)
+async def test_an_unknown_subscription_and_one_too_many_are_refused(bench: Bench) -> None:
+    _, subscriptions = bench.join()
+    with pytest.raises(RpcError, match='no "newBlocks" subscription in eth namespace'):
+        await subscriptions.subscribe("newBlocks")
+    for rubbish in (1, None, ["newHeads"]):
+        with pytest.raises(RpcError):
+            await subscriptions.subscribe(rubbish)
+        with pytest.raises(RpcError):
+            await subscriptions.unsubscribe(rubbish)
+    for _ in range(MAX_SUBSCRIPTIONS):
+        await subscriptions.subscribe("newHeads")
+    with pytest.raises(RpcError, match="limit exceeded"):
+        await subscriptions.subscribe("newHeads")
 
 
-def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc_subscriptions, "MAX_PLACES", 4)
+    bench = Bench()
 
     async def refused(by: Subscriptions) -> None:
         with pytest.raises(RpcError, match="limit exceeded: too many"):
             await by.subscribe("newPendingTransactions")
 
-    async def scenario(bench: Bench) -> None:
-        (_, first), (_, second) = bench.join("one"), bench.join("two")
-        names = [await first.subscribe("newPendingTransactions") for _ in range(2)]
-        await second.subscribe("newPendingTransactions", True)
-        # None of them has begun: whoever asks in one batch, or at the same time, is counted all the same.
-        await refused(first)
-        await refused(second)
-        first.begin()
-        await first.unsubscribe(names[0])
-        await second.subscribe("newPendingTransactions")
-        await refused(second)
-        second.close()
-        await first.subscribe("newPendingTransactions")
-        await refused(first)
-
-    run(scenario)
+    (_, first), (_, second) = bench.join("one"), bench.join("two")
+    names = [await first.subscribe("newPendingTransactions") for _ in range(2)]
+    await second.subscribe("newPendingTransactions", True)
+    # None of them has begun: whoever asks in one batch, or at the same time, is counted all the same.
+    await refused(first)
+    await refused(second)
+    first.begin()
+    await first.unsubscribe(names[0])
+    await second.subscribe("newPendingTransactions")
+    await refused(second)
+    second.close()
+    await first.subscribe("newPendingTransactions")
+    await refused(first)
 
 
-def test_one_socket_does_not_take_all_places() -> None:
-    async def scenario(bench: Bench) -> None:
-        _, subscriptions = bench.join()
-        for _ in range(MAX_PENDING):
-            await subscribed(subscriptions, "newPendingTransactions")
-        with pytest.raises(RpcError, match="limit exceeded: a socket"):
-            await subscriptions.subscribe("newPendingTransactions")
-        await subscriptions.subscribe("newHeads")
-
-    run(scenario)
+async def test_one_socket_does_not_take_all_places(bench: Bench) -> None:
+    _, subscriptions = bench.join()
+    for _ in range(MAX_PENDING):
+        await subscribed(subscriptions, "newPendingTransactions")
+    with pytest.raises(RpcError, match="limit exceeded: a socket"):
+        await subscriptions.subscribe("newPendingTransactions")
+    await subscriptions.subscribe("newHeads")
 
 
 def test_a_head_is_read_once_for_all_sockets() -> None:
