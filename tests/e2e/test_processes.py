@@ -104,7 +104,7 @@ def test_the_printed_transfer_works_as_it_is_printed(unharmed: NodeProcess) -> N
     assert '"pending"' in answer.stdout
 
 
-def test_it_is_one_core_and_as_many_workers_as_asked_for(unharmed: NodeProcess) -> None:
+def test_a_node_has_one_core_and_as_many_workers_as_set(unharmed: NodeProcess) -> None:
     assert sorted(unharmed.children().values()) == ["cairn-api-0", "cairn-api-1", "cairn-core"]
 
 
@@ -149,7 +149,7 @@ def test_an_unknown_key_and_an_unknown_variable_stop_the_start(tmp_path: Path) -
     assert key.stderr == "cairn: cairn.toml: unknown key blok_time_s; did you mean block_time_s?\n"
 
 
-def test_a_node_of_ones_own_chain_signs_for_nobody(tmp_path: Path) -> None:
+def test_a_node_started_by_run_signs_for_no_account(tmp_path: Path) -> None:
     assert run_cairn("init", str(tmp_path), "--chain-id", "77", "--alloc", f"{FIRST}=10coins").returncode == 0
     with NodeProcess.start(("run", "--home", str(tmp_path)), env={"CAIRN_PORT": "0"}) as node:
         node.wait_ready()
@@ -216,7 +216,7 @@ def test_sigterm_drains_and_exits_0() -> None:
         assert_stops(node)
 
 
-def test_it_stops_within_the_time_that_it_promises(node: NodeProcess) -> None:
+def test_a_stop_takes_no_longer_than_promised(node: NodeProcess) -> None:
     """The slowest stop there is: a core that does not answer must be killed in the end."""
     core = node.core_pid()
     os.kill(core, signal.SIGSTOP)
@@ -247,7 +247,7 @@ def test_a_stop_in_the_middle_of_the_start_exits_0_and_leaves_nothing(number: si
         assert list(tmp_path.iterdir()) == []
 
 
-def test_during_the_drain_delay_it_is_read_but_takes_nothing_new() -> None:
+def test_during_the_drain_delay_reads_are_served_and_submissions_refused() -> None:
     with NodeProcess.start_dev("--drain-delay", "3600", "--workers", "1") as node:
         tx_hash = submit(node)
         node.process.terminate()
@@ -257,7 +257,7 @@ def test_during_the_drain_delay_it_is_read_but_takes_nothing_new() -> None:
         assert (refused.status_code, refused.json()["code"]) == (503, "SHUTTING_DOWN")
 
 
-def test_without_the_supervisor_no_process_stays(node: NodeProcess) -> None:
+def test_all_processes_end_with_the_supervisor(node: NodeProcess) -> None:
     children = list(node.children())
     assert len(children) == 3
     node.process.kill()

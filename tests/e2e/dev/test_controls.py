@@ -87,7 +87,7 @@ def test_blocks_are_made_when_asked_for(node: PublicNode) -> None:
     assert int(rpc(node.url, "eth_blockNumber"), 16) == before + 124
 
 
-def test_time_goes_ahead(node: PublicNode) -> None:
+def test_the_clock_can_be_set_ahead(node: PublicNode) -> None:
     def latest() -> int:
         return int(node.read("/block/latest")["timestamp"])
 
@@ -222,7 +222,7 @@ def test_new_heads_go_on_after_the_block_that_the_chain_went_back_to(node: Publi
             assert [int(head["number"], 16) for head in heads[-2:]] == [height + 1, height + 2]
 
 
-def test_a_request_that_waits_is_answered(node: PublicNode) -> None:
+def test_a_waiting_request_is_answered_at_a_revert(node: PublicNode) -> None:
     for _ in range(3):
         if revert_while_one_waits(node) < WAIT_S:
             return
@@ -273,7 +273,7 @@ def audit_directory(data_dir: Path, expected_height: int) -> None:
     chain.close()
 
 
-def test_no_other_chain_has_any_of_it(tmp_path: Path) -> None:
+def test_only_dev_chains_have_the_dev_controls(tmp_path: Path) -> None:
     home, owner = tmp_path / "home", new_account().address
     made = NodeProcess.start(("init", str(home), "--alloc", f"{owner}=100coins", "--proposer", owner))
     with made:

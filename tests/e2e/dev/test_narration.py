@@ -13,7 +13,7 @@ from tests.support.rpc import rpc
 from tests.support.wallet import dev_account, sign_transfer
 
 
-def test_it_tells_of_blocks_transfers_and_reverts_after_the_banner() -> None:
+def test_blocks_transfers_and_reverts_are_printed_after_the_banner() -> None:
     with NodeProcess.start_dev("--block-time", "0") as node:
         public = PublicNode(node.url)
         snapshot = rpc(node.url, "evm_snapshot")
@@ -31,7 +31,7 @@ def test_it_tells_of_blocks_transfers_and_reverts_after_the_banner() -> None:
         assert "\x1b" not in node.stdout
 
 
-def test_for_programs_every_line_is_json() -> None:
+def test_with_log_format_json_every_line_is_json() -> None:
     # `start_dev` looks for the line that people read.
     with NodeProcess.start(("dev", "--port", "0", "--log-format", "json")) as node:
         await_printed(node, "\n")
@@ -43,7 +43,7 @@ def test_for_programs_every_line_is_json() -> None:
         assert [json.loads(line)["event"] for line in node.stdout.splitlines()] == ["listening", "newBlock"]
 
 
-def test_it_can_be_quiet() -> None:
+def test_quiet_prints_only_the_listening_line() -> None:
     with NodeProcess.start_dev("-q", "--block-time", "0") as node:
         rpc(node.url, "evm_mine")
         assert node.stop() == 0
@@ -51,7 +51,7 @@ def test_it_can_be_quiet() -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_it_runs_without_streams_that_are_closed_at_its_start(closed: str) -> None:
+def test_a_node_runs_with_closed_standard_streams(closed: str) -> None:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     without = ("sh", "-c", f'exec "$0" "$@" {closed}', *command(()))

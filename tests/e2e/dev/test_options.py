@@ -16,7 +16,7 @@ FIRST = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94"
 STRANGER = "0x1000000000000000000000000000000000000001"
 
 
-def test_a_chain_of_ones_own_choice_is_saved_and_loaded(tmp_path: Path) -> None:
+def test_a_chain_with_chosen_accounts_and_rules_is_saved_and_loaded(tmp_path: Path) -> None:
     file = tmp_path / "chain.zip"
     options = (*CHOSEN, "--mnemonic", WORDS)
     with NodeProcess.start_dev("--block-time", "0", "--state", str(file), *options) as node:
@@ -63,7 +63,7 @@ def test_a_second_node_that_would_save_to_the_same_file_is_refused(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_chain_whose_temporary_directory_vanishes_is_said_to_be_lost(tmp_path: Path) -> None:
+def test_a_removed_temporary_directory_is_reported_when_the_chain_is_saved(tmp_path: Path) -> None:
     file, temporary = tmp_path / "chain.zip", tmp_path / "tmp"
     temporary.mkdir()
     with NodeProcess.start(("dev", "--port", "0", "--state", str(file)), {"TMPDIR": str(temporary)}) as node:

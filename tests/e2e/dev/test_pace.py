@@ -18,7 +18,7 @@ def await_height(url: str, height: int) -> None:
         time.sleep(0.01)
 
 
-def test_blocks_come_as_the_developer_says() -> None:
+def test_automine_and_interval_mining_decide_when_blocks_are_made() -> None:
     with NodeProcess.start_dev("--block-time", "0.1") as process:
         node, to = PublicNode(process.url), new_account().address
         transfer = {"from": dev_account(0).address, "to": to, "value": 1, "gas": 21_000}

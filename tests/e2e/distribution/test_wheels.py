@@ -99,6 +99,6 @@ def test_a_program_pays_with_the_client_alone(client_python: Path, node: NodePro
     assert NODE_ONLY & set(run(client_python, "-c", listing).stdout.split()) == set()
 
 
-def test_what_the_client_leaves_out_is_named_when_it_is_asked_for(client_python: Path) -> None:
+def test_a_keystore_without_eth_account_names_the_extra_to_install(client_python: Path) -> None:
     refused = run(client_python, "-c", UNLOCKS)
     assert refused.stderr.endswith("No module named 'eth_account': pip install 'cairn-client[keystore]'\n")

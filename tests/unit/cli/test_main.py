@@ -413,7 +413,7 @@ def test_a_variable_that_is_not_utf_8_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_standard_input_that_is_not_utf_8_is_refused(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), "utf-8", errors))
     with pytest.raises(InvalidConfig, match="standard input is not text in UTF-8"):
-        key_files._standard_input()
+        key_files.read_secret(Path("-"), "")
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "."])
