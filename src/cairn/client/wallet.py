@@ -238,12 +238,15 @@ class AsyncWallet:
         chain = await self._chain_rules()
         batch = [] if self._next_nonce is None else self._sign_affordable(self._next_nonce, chain)
         if not batch and self._queue:
-            next_nonce = await self._synchronise()
-            # What the account seems unable to pay goes alone: the node decides, and no other is affected.
-            batch = self._sign_affordable(next_nonce, chain) or self._sign_first(next_nonce, chain)
+            batch = self._sign_affordable(await self._synchronise(), chain, may_overdraw=True)
         return batch
 
-    def _sign_affordable(self, nonce: int, chain: Chain) -> list[_Signed]:
+    def _sign_affordable(self, nonce: int, chain: Chain, may_overdraw: bool = False) -> list[_Signed]:
+        """Sign payments from the head of the queue, as many as the balance covers.
+
+        With `may_overdraw`, one that the account seems unable to pay goes alone: the node decides, and no other is
+        affected.
+        """
         batch: list[_Signed] = []
         available = self._available
         while self._queue and len(batch) < MAX_TOGETHER:
@@ -251,18 +254,11 @@ class AsyncWallet:
             signed = self._sign_or_refuse(payment, nonce + len(batch), chain)
             if signed is not None:
                 available -= signed.cost
-                if available < 0:
+                if available < 0 and (batch or not may_overdraw):
                     break
                 batch.append((payment, signed))
             self._queue.popleft()
         return batch
-
-    def _sign_first(self, nonce: int, chain: Chain) -> list[_Signed]:
-        if not self._queue:
-            return []
-        payment = self._queue.popleft()
-        signed = self._sign_or_refuse(payment, nonce, chain)
-        return [] if signed is None else [(payment, signed)]
 
     def _sign_or_refuse(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer | None:
         """None if the payment was cancelled, or is refused before it needs a nonce."""
