@@ -86,7 +86,7 @@ async def test_subscriptions_on_the_url_are_answered_and_told_in_order(server: E
 
 
 async def test_a_drop_before_or_after_following_is_reported(server: EventServer) -> None:
-    server.core.standings[tx_hash_of(1)] = DroppedTx("nonce used")
+    server.core.statuses[tx_hash_of(1)] = DroppedTx("nonce used")
     async with connect_to(server, f"?txConfirmed={TX}&txConfirmed={hex_of(tx_hash_of(2))}") as client:
         await receive_many(client, 2)
         assert await receive(client) == {"event": "txDropped", "txHash": TX, "reason": "nonce used"}

@@ -6,13 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
-from cairn.api.events.hub import EventHub
-from cairn.config import Settings
 from cairn.domain.genesis import COIN
 from tests.support.rest_node import RestNode, assert_problem
-from tests.support.scripted_gateway import INFO, ScriptedGateway
+from tests.support.scripted_gateway import INFO, request
 
 STRANGER = "0x" + "5a" * 20
 
@@ -73,10 +70,10 @@ async def test_a_malformed_request_is_refused_by_what_is_wrong_with_it(node: Res
     assert_problem(await node.get("/faucet"), 405, "METHOD_NOT_ALLOWED")
 
 
-async def test_another_chain_than_a_dev_chain_answers_404() -> None:
+def test_another_chain_than_a_dev_chain_answers_404() -> None:
     view = ChainView(Path("unused"), chain_id=1337)
     view.info = INFO
     view.on_phase("ready", "")
-    app = make_api(ScriptedGateway(), view, EventHub(view, Settings()), Settings()).app
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        assert_problem(await client.post("/faucet", json={"address": STRANGER}), 404, "NOT_A_DEV_CHAIN")
+    body = f'{{"address":"{STRANGER}"}}'.encode()
+    answer = request("POST", "/faucet", view=view, headers={"content-type": "application/json"}, content=body)
+    assert_problem(answer, 404, "NOT_A_DEV_CHAIN")

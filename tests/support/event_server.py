@@ -86,11 +86,11 @@ class MemoryChain:
         self.failures.append(failure)
 
 
-class KnownStandings(CoreGateway):
+class KnownStatuses(CoreGateway):
     """A core that only knows how transactions stand; it may be away, and counts what it is asked."""
 
     def __init__(self) -> None:
-        self.standings: dict[TxHash, TxStatus] = {}
+        self.statuses: dict[TxHash, TxStatus] = {}
         self.asked: list[TxHash] = []
         self.is_away = False
 
@@ -99,7 +99,7 @@ class KnownStandings(CoreGateway):
         await asyncio.sleep(0)
         if self.is_away:
             raise StoreUnavailable("the core is away")
-        return self.standings.get(tx_hash)
+        return self.statuses.get(tx_hash)
 
     def submit(self, tx: Tx) -> "Future[Admission]":
         raise StoreUnavailable("not here")
@@ -115,7 +115,7 @@ class EventServer:
     def __init__(self, chain: MemoryChain, settings: Settings, path: Path | None = None) -> None:
         """Listens on a port, or on a unix socket at `path`."""
         self.chain = chain
-        self.core = KnownStandings()
+        self.core = KnownStatuses()
         # How much is written at once must not depend on how fast the machine is.
         self.hub = EventHub(chain, settings, TimeShares(TickingClock()))
         if path is None:

@@ -2,10 +2,17 @@
 
 import asyncio
 from asyncio import Future
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeVar
 
+import httpx
 import msgspec
 
+from cairn.api.app import make_api
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
+from cairn.config import Settings
 from cairn.core.calls import Method, methods_of
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, DevCalls, PendingPage, TxStatus, not_dev_chain
 from cairn.domain.answers import Checks
@@ -23,7 +30,7 @@ class ScriptedGateway(CoreGateway):
     def __init__(self) -> None:
         self.checks: Checks | NodeError = Checks("ok", "ok")
         self.check_delay_s = 0.0
-        self.standing: TxStatus | None = None
+        self.tx_status: TxStatus | None = None
         """Of every transaction."""
         self.checked = 0
         self.is_watched = False
@@ -54,10 +61,31 @@ class ScriptedGateway(CoreGateway):
         return self.checks
 
     async def find_tx(self, tx_hash: TxHash) -> TxStatus | None:
-        return self.standing
+        return self.tx_status
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return PendingPage([], 0, None)
 
     def watch_arrivals(self, on: bool) -> None:
         self.is_watched = on
+
+
+def request(
+    method: str,
+    path: str,
+    gateway: CoreGateway | None = None,
+    view: ChainView | None = None,
+    settings: Settings | None = None,
+    headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+) -> httpx.Response:
+    """One request to the application, without a server. In names of headers, `_` is `-`."""
+    view, settings = view or ChainView(Path("unused"), chain_id=INFO.chain_id), settings or Settings()
+    app = make_api(gateway or ScriptedGateway(), view, EventHub(view, settings), settings).app
+    named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+
+    async def main() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+            return await http.request(method, path, headers=named, content=content)
+
+    return asyncio.run(main())

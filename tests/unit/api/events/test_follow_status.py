@@ -9,7 +9,7 @@ from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import AT_ONCE, RETRY_S, FollowStatus
 from cairn.config import Settings
 from cairn.core.gateway import ConfirmedTx, DroppedTx
-from tests.support.event_server import KnownStandings, MemoryChain, hex_of, tx_hash_of
+from tests.support.event_server import KnownStatuses, MemoryChain, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
 
 pytestmark = pytest.mark.virtual_time
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 class Bench:
     def __init__(self) -> None:
-        self.core = KnownStandings()
+        self.core = KnownStatuses()
         self.hub = EventHub(MemoryChain(), Settings())
         self.inquiry = FollowStatus(self.core, self.hub)
         self.connection = RecordingSocket()
@@ -37,8 +37,8 @@ def told(bench: Bench) -> list[tuple[str, str]]:
 
 
 async def test_a_transaction_dropped_before_it_was_followed_is_reported(bench: Bench) -> None:
-    bench.core.standings[tx_hash_of(1)] = DroppedTx("evicted")
-    bench.core.standings[tx_hash_of(2)] = ConfirmedTx(9)
+    bench.core.statuses[tx_hash_of(1)] = DroppedTx("evicted")
+    bench.core.statuses[tx_hash_of(2)] = ConfirmedTx(9)
     for number in (1, 2, 3):
         bench.follow(number)
     await asyncio.sleep(RETRY_S / 2)
@@ -50,7 +50,7 @@ async def test_a_transaction_dropped_before_it_was_followed_is_reported(bench: B
 
 async def test_the_question_stays_open_while_the_core_is_away(bench: Bench) -> None:
     bench.core.is_away = True
-    bench.core.standings[tx_hash_of(1)] = DroppedTx("expired")
+    bench.core.statuses[tx_hash_of(1)] = DroppedTx("expired")
     bench.follow(1)
     await asyncio.sleep(2.5 * RETRY_S)
     assert told(bench) == []

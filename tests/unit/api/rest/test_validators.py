@@ -1,6 +1,5 @@
 """GET and POST /validators, over a core whose validators the test sets."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
-from cairn.api.events.hub import EventHub
-from cairn.config import Settings
 from cairn.core.gateway import ValidatorSet
 from cairn.domain.errors import NotFound
 from cairn.domain.genesis import DEV_KEYS
@@ -30,7 +26,7 @@ from cairn.domain.governance import (
 from cairn.domain.update_json import encode_update_json
 from cairn.domain.updates import sign_update, update_admins
 from tests.support.described import validator
-from tests.support.scripted_gateway import INFO, ScriptedGateway
+from tests.support.scripted_gateway import INFO, ScriptedGateway, request
 
 CHAIN = ChainIdentity(1337, b"\x13" * 32)
 FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
@@ -61,14 +57,8 @@ def ask(gateway: ScriptedGateway, method: str, body: bytes | None = None, query:
     view = ChainView(Path("unused"))
     view.info = INFO
     view.on_phase("ready", "")
-    app = make_api(gateway, view, EventHub(view, Settings()), Settings()).app
-
-    async def main() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            headers = {"content-type": "application/json"} if body is not None else {}
-            return await client.request(method, f"/validators{query}", content=body, headers=headers)
-
-    return asyncio.run(main())
+    headers = {"content-type": "application/json"} if body is not None else {}
+    return request(method, f"/validators{query}", gateway, view, headers=headers, content=body)
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:

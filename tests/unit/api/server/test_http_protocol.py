@@ -229,7 +229,7 @@ def test_a_client_that_goes_away_while_it_waits(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.02)
 
     async def scenario(server: RestServer) -> None:
-        server.core.standing = PendingTx(signed(5), 0)
+        server.core.tx_status = PendingTx(signed(5), 0)
         async with server.client() as client:
             client.write(get(f"/tx/{hash_of(signed(5))}?wait=60"))
             await wait_until(lambda: bool(server.server.tasks))
