@@ -7,13 +7,11 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
-
-import uvloop
 
 from cairn.api.chain_json import confirmed_json
 from cairn.api.chain_view import ChainView
@@ -205,14 +203,6 @@ async def rest_server(settings: Settings | None = None) -> AsyncIterator[RestSer
             served.server.stop()
             await serving
         assert served.held_bytes == 0, "every connection has ended"
-
-
-def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Settings | None = None) -> None:
-    async def main() -> None:
-        async with rest_server(settings) as served:
-            await scenario(served)
-
-    uvloop.run(main())
 
 
 def get(path: str, *headers: str) -> bytes:

@@ -21,7 +21,9 @@ from cairn.domain.types import Tx
 from tests.support.callers import UNLIMITED
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
-from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, run_server, wait_until
+from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, rest_server, wait_until
+
+pytestmark = pytest.mark.uvloop
 
 APPLICATION = "Content-Encoding: identity"
 """A header that leaves a request to the application, and changes nothing else."""
@@ -68,71 +70,59 @@ NOTIFICATION = b'{"jsonrpc":"2.0","method":"eth_chainId"}'
         CHAIN + b" " * 5_000,
     ],
 )
-def test_hot_route_and_application_answer_alike(body: bytes) -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            fast = await client.ask(call(body))
-            assert fast == await client.ask(call(body, APPLICATION))
-            assert fast.headers["vary"] == "Origin"
-            assert fast.status == (204 if fast.body == b"" else 200)
-
-    run_server(scenario)
+async def test_hot_route_and_application_answer_alike(server: RestServer, body: bytes) -> None:
+    async with server.client() as client:
+        fast = await client.ask(call(body))
+        assert fast == await client.ask(call(body, APPLICATION))
+        assert fast.headers["vary"] == "Origin"
+        assert fast.status == (204 if fast.body == b"" else 200)
 
 
 @pytest.mark.parametrize("origins", [(), ("*",), ("https://app.example",)])
-def test_hot_route_and_application_tell_browsers_the_same(origins: tuple[str, ...]) -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            for request in (call(CHAIN), call(NOTIFICATION), post(b"{}"), get("/tx/0x" + CONFIRMED.hash.hex())):
-                end = request.index(b"\r\n\r\n")
-                fast = await client.ask(request)
-                full = await client.ask(request[:end] + f"\r\n{APPLICATION}".encode() + request[end:])
-                assert (fast.headers, fast.body) == (full.headers, full.body)
-                assert ("access-control-allow-origin" in fast.headers) == ("*" in origins)
-
-    run_server(scenario, replace(Settings(), cors_origins=origins))
+async def test_hot_route_and_application_tell_browsers_the_same(origins: tuple[str, ...]) -> None:
+    async with rest_server(replace(Settings(), cors_origins=origins)) as server, server.client() as client:
+        for request in (call(CHAIN), call(NOTIFICATION), post(b"{}"), get("/tx/0x" + CONFIRMED.hash.hex())):
+            end = request.index(b"\r\n\r\n")
+            fast = await client.ask(request)
+            full = await client.ask(request[:end] + f"\r\n{APPLICATION}".encode() + request[end:])
+            assert (fast.headers, fast.body) == (full.headers, full.body)
+            assert ("access-control-allow-origin" in fast.headers) == ("*" in origins)
 
 
-def test_the_application_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_application_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     application, asked = Edge.__call__, list[str]()
 
     async def noted(edge: Edge, scope: Scope, receive: Receive, send: Send) -> None:
         asked.append(scope["path"])
         await application(edge, scope, receive, send)
 
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            for headers, expected in ([], []), ([APPLICATION], ["/rpc"]):
-                assert (await client.ask(call(CHAIN, *headers))).json()["result"] == hex(CHAIN_ID)
-                assert asked == expected
-
     monkeypatch.setattr(Edge, "__call__", noted)
-    run_server(scenario)
+
+    async with rest_server() as server, server.client() as client:
+        for headers, expected in ([], []), ([APPLICATION], ["/rpc"]):
+            assert (await client.ask(call(CHAIN, *headers))).json()["result"] == hex(CHAIN_ID)
+            assert asked == expected
 
 
-def test_each_call_counts_as_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_call_counts_as_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    async with (
+        rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3)) as server,
+        server.client() as client,
+    ):
+        assert (await client.ask(call(CHAIN))).json()["result"] == hex(CHAIN_ID)
+        # The second of the two calls is one too many for it, and the third request for everybody.
+        several = (await client.ask(call(b"[" + CHAIN + b"," + CHAIN + b"," + CHAIN + b"]"))).json()
+        assert ["error" in answer for answer in several] == [False, False, True]
+        assert (await client.ask(call(CHAIN))).status == 429
 
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            assert (await client.ask(call(CHAIN))).json()["result"] == hex(CHAIN_ID)
-            # The second of the two calls is one too many for it, and the third request for everybody.
-            several = (await client.ask(call(b"[" + CHAIN + b"," + CHAIN + b"," + CHAIN + b"]"))).json()
-            assert ["error" in answer for answer in several] == [False, False, True]
-            assert (await client.ask(call(CHAIN))).status == 429
 
-    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
-
-
-def test_only_that_path_is_meant() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            for path in ("/rpcs", "/rpc/", "/rpc?x=1", "/RPC"):
-                request = post(CHAIN, path=path), post(CHAIN, APPLICATION, path=path)
-                fast, full = await client.ask(request[0]), await client.ask(request[1])
-                assert (fast.status, fast.body) == (full.status, full.body)
-
-    run_server(scenario)
+async def test_only_that_path_is_meant(server: RestServer) -> None:
+    async with server.client() as client:
+        for path in ("/rpcs", "/rpc/", "/rpc?x=1", "/RPC"):
+            request = post(CHAIN, path=path), post(CHAIN, APPLICATION, path=path)
+            fast, full = await client.ask(request[0]), await client.ask(request[1])
+            assert (fast.status, fast.body) == (full.status, full.body)
 
 
 async def sent(server: RestServer, client: Client, *requests: bytes) -> None:
@@ -141,23 +131,20 @@ async def sent(server: RestServer, client: Client, *requests: bytes) -> None:
     await server.heard(before + sum(map(len, requests)))
 
 
-def test_answers_keep_their_order_and_a_call_waits_for_those_before_it() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            await sent(server, client, post_tx(signed(0)), send_raw(signed(1)), post_tx(signed(2)), call(CHAIN))
-            for count in (1, 2, 3):
-                await server.submissions(count)
-                # Whatever comes to the core next comes only after this answer.
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                assert [tx.nonce for tx, _ in server.core.submitted] == list(range(count))
-                server.core.admit_all()
-            assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
-            assert (await client.answer()).json()["result"] == hash_of(signed(1))
-            assert (await client.answer()).json()["txHash"] == hash_of(signed(2))
-            assert (await client.answer()).json()["result"] == hex(CHAIN_ID)
-
-    run_server(scenario)
+async def test_answers_keep_their_order_and_a_call_waits_for_those_before_it(server: RestServer) -> None:
+    async with server.client() as client:
+        await sent(server, client, post_tx(signed(0)), send_raw(signed(1)), post_tx(signed(2)), call(CHAIN))
+        for count in (1, 2, 3):
+            await server.submissions(count)
+            # Whatever comes to the core next comes only after this answer.
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert [tx.nonce for tx, _ in server.core.submitted] == list(range(count))
+            server.core.admit_all()
+        assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
+        assert (await client.answer()).json()["result"] == hash_of(signed(1))
+        assert (await client.answer()).json()["txHash"] == hash_of(signed(2))
+        assert (await client.answer()).json()["result"] == hex(CHAIN_ID)
 
 
 HEALTH, STARTUP, FOUND, INVALID = get("/health"), get("/startup"), get(f"/tx/0x{CONFIRMED.hash.hex()}"), post(b"{}")
@@ -182,29 +169,26 @@ OTHER_PROTOCOL = get("/health", "Connection: upgrade", "Upgrade: other")
 @pytest.mark.parametrize("begins", [send_raw, post_tx])
 @pytest.mark.parametrize("incomplete", [b"", b"GET /chain HT"])
 @pytest.mark.parametrize("has_left", [False, True], ids=["stop", "end"])
-def test_whatever_was_asked_for_is_answered_at_the_end(
-    begins: Callable[[Tx], bytes], further: list[bytes], incomplete: bytes, has_left: bool
+async def test_whatever_was_asked_for_is_answered_at_the_end(
+    server: RestServer, begins: Callable[[Tx], bytes], further: list[bytes], incomplete: bytes, has_left: bool
 ) -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            alone = [await client.ask(request) for request in further]
-            await sent(server, client, begins(signed(0)), *further, incomplete)
-            await server.submissions(1)
-            if has_left:
-                client.finish()
-                await server.heard_end()
-            else:
-                server.server.stop()
-                for _ in range(20):
-                    await asyncio.sleep(0)
-            server.core.admit_all()
-            assert (await client.answer()).status == 200
-            for expected in alone:
-                answer = await client.answer()
-                assert (answer.status, answer.body) == (expected.status, expected.body)
-            assert await client.rest() == b""
-
-    run_server(scenario)
+    async with server.client() as client:
+        alone = [await client.ask(request) for request in further]
+        await sent(server, client, begins(signed(0)), *further, incomplete)
+        await server.submissions(1)
+        if has_left:
+            client.finish()
+            await server.heard_end()
+        else:
+            server.server.stop()
+            for _ in range(20):
+                await asyncio.sleep(0)
+        server.core.admit_all()
+        assert (await client.answer()).status == 200
+        for expected in alone:
+            answer = await client.answer()
+            assert (answer.status, answer.body) == (expected.status, expected.body)
+        assert await client.rest() == b""
 
 
 def post_tx_to_application(tx: Tx) -> bytes:
@@ -227,68 +211,60 @@ UNFINISHED_CHUNKS = UNFINISHED.replace(b"Content-Length: 2", b"Transfer-Encoding
 @pytest.mark.parametrize(
     "unfinished", [post(b"{}")[:-1], UNFINISHED, UNFINISHED_CHUNKS, post(b"{}", "Expect: 100-continue")[:-2]]
 )
-def test_a_body_that_never_ends_takes_no_answer_from_those_before_it(
+async def test_a_body_that_never_ends_takes_no_answer_from_those_before_it(
     begins: Callable[[Tx], bytes], further: list[bytes], unfinished: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.01)
-
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            alone = [await client.ask(request) for request in further]
-            client.write(begins(signed(0)) + b"".join(further) + unfinished)
-            client.finish()
-            if begins is not slow_lookup:
-                await server.submissions(1)
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                server.core.admit_all()
-            assert (await client.answer()).status == (404 if begins is slow_lookup else 200)
-            for expected in alone:
-                answer = await client.answer()
-                assert (answer.status, answer.body) == (expected.status, expected.body)
-            rest = await client.rest()
-            assert rest in (b"", b"HTTP/1.1 100 Continue\r\n\r\n")
-            await server.no_connections()
-
-    run_server(scenario)
-
-
-def test_a_complete_request_is_never_late() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            await sent(server, client, post_tx(signed(0)), call(CHAIN)[:40])
-            await sent(server, client, call(CHAIN)[40:])
+    async with rest_server() as server, server.client() as client:
+        alone = [await client.ask(request) for request in further]
+        client.write(begins(signed(0)) + b"".join(further) + unfinished)
+        client.finish()
+        if begins is not slow_lookup:
             await server.submissions(1)
-            server.pass_time(Settings().header_timeout_s + 1)
+            for _ in range(20):
+                await asyncio.sleep(0)
             server.core.admit_all()
-            assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
-            assert (await client.answer()).json()["result"] == hex(CHAIN_ID)
+        assert (await client.answer()).status == (404 if begins is slow_lookup else 200)
+        for expected in alone:
+            answer = await client.answer()
+            assert (answer.status, answer.body) == (expected.status, expected.body)
+        rest = await client.rest()
+        assert rest in (b"", b"HTTP/1.1 100 Continue\r\n\r\n")
+        await server.no_connections()
 
-    run_server(scenario)
+
+async def test_a_complete_request_is_never_late(server: RestServer) -> None:
+    async with server.client() as client:
+        await sent(server, client, post_tx(signed(0)), call(CHAIN)[:40])
+        await sent(server, client, call(CHAIN)[40:])
+        await server.submissions(1)
+        server.pass_time(Settings().header_timeout_s + 1)
+        server.core.admit_all()
+        assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
+        assert (await client.answer()).json()["result"] == hex(CHAIN_ID)
 
 
 @pytest.mark.parametrize("more", [b"", b"\r\n", b"POST /rpc HT", call(CHAIN), call(CHAIN) * 20 + b"GET"])
 @pytest.mark.parametrize("leave", [Client.reset, Client.abort])
-def test_whoever_leaves_is_noticed_and_takes_nothing_along(leave: Callable[[Client], None], more: bytes) -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            await sent(server, client, send_raw(signed(0)), more[:9])
-            await server.submissions(1)
-            await sent(server, client, more[9:])
-            leave(client)
-            # As long as it has asked for something, one that has closed its side may still wait for it.
-            await wait_until(lambda: not server.connections or server.connections[0].has_heard_end)
-            server.pass_time(HALF_CLOSED_S + 1)
-            await server.no_connections()
-            assert len(server.server.tasks) == 1
-            server.core.admit_all()
-            await wait_until(lambda: not server.server.tasks)
-            assert len(server.core.submitted) == 1
+async def test_whoever_leaves_is_noticed_and_takes_nothing_along(
+    server: RestServer, leave: Callable[[Client], None], more: bytes
+) -> None:
+    async with server.client() as client:
+        await sent(server, client, send_raw(signed(0)), more[:9])
+        await server.submissions(1)
+        await sent(server, client, more[9:])
+        leave(client)
+        # As long as it has asked for something, one that has closed its side may still wait for it.
+        await wait_until(lambda: not server.connections or server.connections[0].has_heard_end)
+        server.pass_time(HALF_CLOSED_S + 1)
+        await server.no_connections()
+        assert len(server.server.tasks) == 1
+        server.core.admit_all()
+        await wait_until(lambda: not server.server.tasks)
+        assert len(server.core.submitted) == 1
 
-    run_server(scenario)
 
-
-def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     answers, asked, made = LargeAnswers(kept_by_batches=True), list[str](), list[str]()
 
     async def large() -> None:
@@ -296,7 +272,9 @@ def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPa
         async with answers.place():
             made.append("large")
 
-    async def scenario(server: RestServer) -> None:
+    monkeypatch.setattr(app, "make_methods", lambda *_: {"large": handler_of(large)})
+
+    async with rest_server() as server:
         held = [answers.place() for _ in range(LARGE_AT_ONCE)]
         async with AsyncExitStack() as places, server.client() as client:
             for number, place in enumerate(held):
@@ -309,38 +287,30 @@ def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPa
         await wait_until(lambda: not server.server.tasks)
         assert made == []
 
-    monkeypatch.setattr(app, "make_methods", lambda *_: {"large": handler_of(large)})
-    run_server(scenario)
 
-
-def test_whoever_reads_no_answer_gets_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_reads_no_answer_gets_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, size, made = 40, 2**20, list[str]()
 
     async def long() -> str:
         made.append("long")
         return "x" * size
 
-    async def scenario(server: RestServer) -> None:
-        async with server.client(buffer_bytes=1_024) as client:
-            await sent(server, client, *[call(message("long"))] * calls)
-            await wait_until(lambda: server.connections[0].write_paused)
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert len(made) < calls
-            for number in range(calls):
-                assert len(made) <= number + SYSTEM_KEEPS_ANSWERS
-                assert len((await client.answer()).json()["result"]) == size
-
     monkeypatch.setattr(app, "make_methods", lambda *_: {"long": handler_of(long)})
-    run_server(scenario)
+
+    async with rest_server() as server, server.client(buffer_bytes=1_024) as client:
+        await sent(server, client, *[call(message("long"))] * calls)
+        await wait_until(lambda: server.connections[0].write_paused)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(made) < calls
+        for number in range(calls):
+            assert len(made) <= number + SYSTEM_KEEPS_ANSWERS
+            assert len((await client.answer()).json()["result"]) == size
 
 
-def test_the_limit_of_a_body_holds() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            for body in (CHAIN, CHAIN + b" " * 100):
-                fast = await client.ask(call(body))
-                assert fast == await client.ask(call(body, APPLICATION))
-                assert fast.status == (200 if body == CHAIN else 413)
-
-    run_server(scenario, replace(Settings(), max_body_bytes=len(CHAIN)))
+async def test_the_limit_of_a_body_holds() -> None:
+    async with rest_server(replace(Settings(), max_body_bytes=len(CHAIN))) as server, server.client() as client:
+        for body in (CHAIN, CHAIN + b" " * 100):
+            fast = await client.ask(call(body))
+            assert fast == await client.ask(call(body, APPLICATION))
+            assert fast.status == (200 if body == CHAIN else 413)

@@ -10,7 +10,9 @@ from cairn.api.server import connection_slots as slots_module
 from cairn.api.server.connection_slots import ConnectionSlot, ConnectionSlots
 from cairn.config import Settings
 from tests.support.core_fixtures import signed
-from tests.support.rest_server import Answer, RestServer, get, post_tx, run_server, wait_until
+from tests.support.rest_server import Answer, get, post_tx, rest_server, wait_until
+
+pytestmark = pytest.mark.uvloop
 
 ONE_WORKER = replace(Settings(), workers=1)
 WEBSOCKET = (
@@ -125,22 +127,18 @@ def test_the_oldest_probe_makes_room_for_a_new_one() -> None:
 # On real sockets.
 
 
-def test_who_only_holds_connections_takes_none_from_others() -> None:
+async def test_who_only_holds_connections_takes_none_from_others() -> None:
     """Many more than there are slots, from one address, and idle ever after."""
-
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            for _ in range(120):
-                await stack.enter_async_context(server.client(address="127.0.0.2"))
-            for path in ("/health", "/nothing"):
-                async with server.client() as client:
-                    assert (await client.ask(get(path))).status == (200 if path == "/health" else 404)
-
-    run_server(scenario, replace(ONE_WORKER, max_connections=100))
+    async with rest_server(replace(ONE_WORKER, max_connections=100)) as server, AsyncExitStack() as stack:
+        for _ in range(120):
+            await stack.enter_async_context(server.client(address="127.0.0.2"))
+        for path in ("/health", "/nothing"):
+            async with server.client() as client:
+                assert (await client.ask(get(path))).status == (200 if path == "/health" else 404)
 
 
-def test_a_probe_is_answered_when_all_places_are_in_use() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_a_probe_is_answered_when_all_places_are_in_use() -> None:
+    async with rest_server(replace(Settings(), max_connections=4, workers=2)) as server:
         async with server.client() as first, server.client() as second:
             for nonce, client in enumerate((first, second)):
                 client.write(post_tx(signed(nonce)))
@@ -164,53 +162,48 @@ def test_a_probe_is_answered_when_all_places_are_in_use() -> None:
         async with server.client() as later:
             assert (await later.ask(get("/"))).status == 200
 
-    run_server(scenario, replace(Settings(), max_connections=4, workers=2))
 
-
-def test_silent_connections_leave_room_for_probes() -> None:
+async def test_silent_connections_leave_room_for_probes() -> None:
     """The slots are taken by WebSockets, and the room beyond them by many that say nothing."""
-
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            socket = await stack.enter_async_context(server.client())
-            assert (await socket.ask(get("/events", *WEBSOCKET))).status == 101
-            for _ in range(slots_module.PROBE_SLOTS * 2):
-                await stack.enter_async_context(server.client())
-            probe = await stack.enter_async_context(server.client())
-            assert (await probe.ask(get("/health"))).status == 200
-
-    run_server(scenario, replace(ONE_WORKER, max_connections=1))
+    async with rest_server(replace(ONE_WORKER, max_connections=1)) as server, AsyncExitStack() as stack:
+        socket = await stack.enter_async_context(server.client())
+        assert (await socket.ask(get("/events", *WEBSOCKET))).status == 101
+        for _ in range(slots_module.PROBE_SLOTS * 2):
+            await stack.enter_async_context(server.client())
+        probe = await stack.enter_async_context(server.client())
+        assert (await probe.ask(get("/health"))).status == 200
 
 
-def test_a_client_has_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_has_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots_module, "is_loopback", lambda client: False)
+    async with (
+        rest_server(replace(ONE_WORKER, max_connections_per_client=2)) as server,
+        server.client() as first,
+        server.client() as second,
+    ):
+        assert (await first.ask(get("/events", *WEBSOCKET))).status == 101
+        assert (await second.ask(get("/"))).status == 200
+        async with server.client() as third:
+            assert_refused(await third.ask(get("/")))
+        async with server.client() as probe:
+            assert (await probe.ask(get("/ready"))).status == 200
+        async with server.client(address="127.0.0.2") as other:
+            assert (await other.ask(get("/"))).status == 200
+        first.abort()
+        await wait_until(lambda: len(server.server.connections) < 2)
+        async with server.client() as third:
+            assert (await third.ask(get("/"))).status == 200, "the WebSocket has given its slot back"
 
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as first, server.client() as second:
-            assert (await first.ask(get("/events", *WEBSOCKET))).status == 101
-            assert (await second.ask(get("/"))).status == 200
-            async with server.client() as third:
-                assert_refused(await third.ask(get("/")))
-            async with server.client() as probe:
-                assert (await probe.ask(get("/ready"))).status == 200
-            async with server.client(address="127.0.0.2") as other:
-                assert (await other.ask(get("/"))).status == 200
-            first.abort()
-            await wait_until(lambda: len(server.server.connections) < 2)
-            async with server.client() as third:
-                assert (await third.ask(get("/"))).status == 200, "the WebSocket has given its slot back"
 
-    run_server(scenario, replace(ONE_WORKER, max_connections_per_client=2))
-
-
-def test_a_connection_that_says_nothing_ends_sooner_than_an_idle_one() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as silent, server.client() as used:
-            assert (await used.ask(get("/health"))).status == 200
-            await server.accepted(2)
-            server.pass_time(1)
-            assert await silent.rest() == b""
-            await server.accepted(1)
-            assert (await used.ask(get("/health"))).status == 200
-
-    run_server(scenario, replace(ONE_WORKER, first_byte_timeout_s=0.2))
+async def test_a_connection_that_says_nothing_ends_sooner_than_an_idle_one() -> None:
+    async with (
+        rest_server(replace(ONE_WORKER, first_byte_timeout_s=0.2)) as server,
+        server.client() as silent,
+        server.client() as used,
+    ):
+        assert (await used.ask(get("/health"))).status == 200
+        await server.accepted(2)
+        server.pass_time(1)
+        assert await silent.rest() == b""
+        await server.accepted(1)
+        assert (await used.ask(get("/health"))).status == 200

@@ -20,7 +20,9 @@ from cairn.config import Settings
 from cairn.time_shares import SLICE_S, _Queue, in_slices
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of
-from tests.support.rest_server import CONFIRMED, RestServer, get, post, post_tx, run_server, wait_until
+from tests.support.rest_server import CONFIRMED, RestServer, get, post, post_tx, rest_server, wait_until
+
+pytestmark = pytest.mark.uvloop
 
 OTHER = "127.0.0.2"
 CONNECTIONS = 60
@@ -83,47 +85,46 @@ async def greedy(server: RestServer, requests: Sequence[bytes]) -> AsyncIterator
     [rpc("short"), get("/health"), get("/asyncapi.json"), rpc("short", "short")],
     ids=["call", "probe", "page", "batch"],
 )
-def test_many_long_answers_for_one_client_are_a_few_slices_for_another(
+async def test_many_long_answers_for_one_client_are_a_few_slices_for_another(
     monkeypatch: pytest.MonkeyPatch, methods: list[str], asked: bytes
 ) -> None:
     work = Work(monkeypatch)
+    async with (
+        rest_server() as server,
+        greedy(server, [rpc(*methods)] * CONNECTIONS),
+        server.client(address=OTHER) as other,
+    ):
+        await wait_until(lambda: work.steps > 20)
+        assert (await other.ask(asked)).status == 200
+        before = work.steps
+        assert (await other.ask(asked)).status == 200
+        # A few rounds, not a step of every connection.
+        assert work.steps - before < CONNECTIONS / 2
 
-    async def scenario(server: RestServer) -> None:
-        async with greedy(server, [rpc(*methods)] * CONNECTIONS), server.client(address=OTHER) as other:
-            await wait_until(lambda: work.steps > 20)
-            assert (await other.ask(asked)).status == 200
-            before = work.steps
-            assert (await other.ask(asked)).status == 200
-            # A few rounds, not a step of every connection.
-            assert work.steps - before < CONNECTIONS / 2
 
-    run_server(scenario)
-
-
-def test_pipelined_submissions_of_one_client_do_not_hold_up_another_s(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pipelined_submissions_of_one_client_do_not_hold_up_another_s(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(monkeypatch)
     work.slow_submissions(monkeypatch)
     forged = post(json.dumps(body_of(signed(0)) | {"value": 99}).encode())
+    async with (
+        rest_server() as server,
+        greedy(server, [forged * 60] * CONNECTIONS),
+        server.client(address=OTHER) as other,
+    ):
+        await wait_until(lambda: work.steps > 20)
+        before = work.steps
+        assert (await other.ask(get("/health"))).status == 200
+        other.write(post_tx(signed(1)))
+        await server.submissions(1)
+        # Thousands are waiting.
+        assert work.steps - before < CONNECTIONS
+        server.core.admit_all()
+        assert (await other.answer()).status == 200
 
-    async def scenario(server: RestServer) -> None:
-        async with greedy(server, [forged * 60] * CONNECTIONS), server.client(address=OTHER) as other:
-            await wait_until(lambda: work.steps > 20)
-            before = work.steps
-            assert (await other.ask(get("/health"))).status == 200
-            other.write(post_tx(signed(1)))
-            await server.submissions(1)
-            # Thousands are waiting.
-            assert work.steps - before < CONNECTIONS
-            server.core.admit_all()
-            assert (await other.answer()).status == 200
 
-    run_server(scenario)
-
-
-def test_work_for_connections_that_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_for_connections_that_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(monkeypatch)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server() as server:
         async with greedy(server, [rpc("long")] * CONNECTIONS):
             await wait_until(lambda: work.steps > 20)
         await server.no_connections()
@@ -131,89 +132,76 @@ def test_work_for_connections_that_are_gone_ends(monkeypatch: pytest.MonkeyPatch
         # Alone, each would have taken ten thousand.
         assert work.steps < 10_000
 
-    run_server(scenario)
 
-
-def test_answers_of_one_connection_keep_their_order_when_its_client_must_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_of_one_connection_keep_their_order_when_its_client_must_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     work = Work(monkeypatch)
     work.slow_submissions(monkeypatch)
-
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            for nonce in range(200):
-                client.write(post_tx(signed(nonce)))
-            for nonce in range(200):
-                while len(server.core.submitted) <= nonce:
-                    await asyncio.sleep(0)
-                server.core.admit_all()
-                assert (await client.answer()).json()["txHash"] == "0x" + signed(nonce).hash.hex()
-
-    run_server(scenario)
+    async with rest_server() as server, server.client() as client:
+        for nonce in range(200):
+            client.write(post_tx(signed(nonce)))
+        for nonce in range(200):
+            while len(server.core.submitted) <= nonce:
+                await asyncio.sleep(0)
+            server.core.admit_all()
+            assert (await client.answer()).json()["txHash"] == "0x" + signed(nonce).hash.hex()
 
 
-def test_a_crowd_of_new_connections_does_not_keep_a_probe_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crowd_of_new_connections_does_not_keep_a_probe_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """uvloop itself accepts one connection in each turn of the loop, which has a round of work."""
     work = Work(monkeypatch)
-
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as busy:
-            busy.write(rpc(*["long"] * 100))
-            await wait_until(lambda: work.steps > 5)
-            # Without a turn of the loop in between.
-            crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(CONNECTIONS)]
-            before = work.steps
-            async with server.client(address=OTHER) as other:
-                assert (await other.ask(get("/health"))).status == 200
-            assert work.steps - before < CONNECTIONS
-            for each in crowd:
-                each.close()
-            busy.reset()
-
-    run_server(scenario)
+    async with rest_server() as server, server.client() as busy:
+        busy.write(rpc(*["long"] * 100))
+        await wait_until(lambda: work.steps > 5)
+        # Without a turn of the loop in between.
+        crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(CONNECTIONS)]
+        before = work.steps
+        async with server.client(address=OTHER) as other:
+            assert (await other.ask(get("/health"))).status == 200
+        assert work.steps - before < CONNECTIONS
+        for each in crowd:
+            each.close()
+        busy.reset()
 
 
-def test_each_transaction_of_a_batch_counts_against_the_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_transaction_of_a_batch_counts_against_the_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
 
     def batch(count: int) -> bytes:
         return post(json.dumps([{}] * count).encode(), path="/txs")
 
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            assert (await client.ask(batch(8))).status == 200
-            refused = await client.ask(batch(3))
-            assert (refused.status, refused.json()["code"]) == (429, "RATE_LIMITED")
-            assert "counts as 3 requests" in refused.json()["detail"]
-            assert (await client.ask(batch(1))).status == 429
+    async with (
+        rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=9)) as server,
+        server.client() as client,
+    ):
+        assert (await client.ask(batch(8))).status == 200
+        refused = await client.ask(batch(3))
+        assert (refused.status, refused.json()["code"]) == (429, "RATE_LIMITED")
+        assert "counts as 3 requests" in refused.json()["detail"]
+        assert (await client.ask(batch(1))).status == 429
 
-    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=9))
 
-
-def test_a_batch_of_more_than_the_limit_allows_at_once_takes_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_of_more_than_the_limit_allows_at_once_takes_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    async with (
+        rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=9)) as server,
+        server.client() as client,
+    ):
+        request = post(json.dumps([{}] * 50).encode(), path="/txs")
+        assert [(await client.ask(request)).status for _ in range(2)] == [200, 429]
 
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            request = post(json.dumps([{}] * 50).encode(), path="/txs")
-            assert [(await client.ask(request)).status for _ in range(2)] == [200, 429]
 
-    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=9))
-
-
-def test_the_longest_answers_are_not_copied_together_with_their_head(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_longest_answers_are_not_copied_together_with_their_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot_routes, "LARGE_BYTES", 10)
     Work(monkeypatch)
-
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            client.write(rpc("short") * 3)
-            assert [(await client.answer()).json()["result"] for _ in range(3)] == ["done"] * 3
-
-    run_server(scenario)
+    async with rest_server() as server, server.client() as client:
+        client.write(rpc("short") * 3)
+        assert [(await client.answer()).json()["result"] for _ in range(3)] == ["done"] * 3
 
 
 @pytest.mark.parametrize("asked", ["application", "lookup", "submission", "call", "refused"])
-def test_a_client_is_charged_for_parsing_what_it_sends(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+async def test_a_client_is_charged_for_parsing_what_it_sends(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     Work(monkeypatch)
     forged = post(json.dumps(body_of(signed(0)) | {"value": 99}).encode())
     known = get(f"/tx/0x{CONFIRMED.hash.hex()}")
@@ -237,12 +225,9 @@ def test_a_client_is_charged_for_parsing_what_it_sends(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(RequestReader, "feed", noted_feed)
     monkeypatch.setattr(_Queue, "charge_at_once", noted_charge)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server() as server:
         async with server.client(address=OTHER) as client:
             await client.ask(requests[asked])
         client_charged, besides_s = charged[0]
         assert client_charged == OTHER
         assert besides_s >= sum(parsed_s) > 0
-
-    run_server(scenario)

@@ -18,7 +18,7 @@ from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of
-from tests.support.rest_server import RestServer, get, post, post_tx, run_server
+from tests.support.rest_server import RestServer, get, post, post_tx, rest_server
 from tests.support.scripted_gateway import ScriptedGateway
 
 _A = TypeVar("_A")
@@ -71,29 +71,26 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("request_bytes", REQUESTS.values(), ids=REQUESTS.keys())
-def test_the_error_for_a_refused_request_is_freed_without_the_garbage_collector(
+@pytest.mark.uvloop
+async def test_the_error_for_a_refused_request_is_freed_without_the_garbage_collector(
     monkeypatch: pytest.MonkeyPatch, request_bytes: bytes
 ) -> None:
     monkeypatch.setattr("tests.support.rest_server.ScriptedGateway", RefusingGateway)
-
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            # The first may import something.
-            await client.ask(request_bytes)
+    async with rest_server() as server, server.client() as client:
+        # The first may import something.
+        await client.ask(request_bytes)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                assert b"code" in (await client.ask(request_bytes)).body
+            gc.set_debug(gc.DEBUG_SAVEALL)
             gc.collect()
-            gc.disable()
-            try:
-                for _ in range(3):
-                    assert b"code" in (await client.ask(request_bytes)).body
-                gc.set_debug(gc.DEBUG_SAVEALL)
-                gc.collect()
-                assert [repr(left) for left in gc.garbage if isinstance(left, BaseException)] == []
-            finally:
-                gc.set_debug(0)
-                gc.garbage.clear()
-                gc.enable()
-
-    run_server(scenario)
+            assert [repr(left) for left in gc.garbage if isinstance(left, BaseException)] == []
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
 
 
 ANSWERED = {
@@ -106,7 +103,10 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize("request_bytes", ANSWERED.values(), ids=ANSWERED.keys())
-def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(request_bytes: bytes) -> None:
+@pytest.mark.uvloop
+async def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(
+    server: RestServer, request_bytes: bytes
+) -> None:
     async def connect(server: RestServer) -> None:
         async with server.client() as client:
             client.write(request_bytes)
@@ -114,19 +114,14 @@ def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(requ
             await client.rest()
         await server.no_connections()
 
-    async def scenario(server: RestServer) -> None:
+    await connect(server)
+    gc.collect()
+    gc.disable()
+    try:
         await connect(server)
-        gc.collect()
-        gc.disable()
-        try:
-            await connect(server)
-            left = [
-                repr(each)
-                for each in gc.get_objects()
-                if isinstance(each, HttpProtocol | RequestReader | ConnectionSlot)
-            ]
-            assert left == []
-        finally:
-            gc.enable()
-
-    run_server(scenario)
+        left = [
+            repr(each) for each in gc.get_objects() if isinstance(each, HttpProtocol | RequestReader | ConnectionSlot)
+        ]
+        assert left == []
+    finally:
+        gc.enable()

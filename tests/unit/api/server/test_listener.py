@@ -14,7 +14,9 @@ from cairn.api.server import connection_slots, listener
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.pace import PATIENCE_S
-from tests.support.rest_server import Client, RestServer, get, run_server, wait_until
+from tests.support.rest_server import Client, get, rest_server, wait_until
+
+pytestmark = pytest.mark.uvloop
 
 
 def trusting() -> ssl.SSLContext:
@@ -23,49 +25,50 @@ def trusting() -> ssl.SSLContext:
     return context
 
 
-def test_silent_handshakes_make_room_like_any_idle_connection(tmp_path: Path) -> None:
+async def test_silent_handshakes_make_room_like_any_idle_connection(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
 
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            silent = [await stack.enter_async_context(server.client()) for _ in range(6)]
-            # Far sooner than the time that each has.
-            assert [await client.rest() for client in silent[:4]] == [b""] * 4
-            secured = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
-            assert (await secured.ask(get("/health"))).status == 200
-            secured.close()
-
     settings = replace(Settings(), workers=1, max_connections=2, header_timeout_s=86_400.0)
-    run_server(scenario, replace(settings, tls_cert=certificate, tls_key=key))
+
+    async with (
+        rest_server(replace(settings, tls_cert=certificate, tls_key=key)) as server,
+        AsyncExitStack() as stack,
+    ):
+        silent = [await stack.enter_async_context(server.client()) for _ in range(6)]
+        # Far sooner than the time that each has.
+        assert [await client.rest() for client in silent[:4]] == [b""] * 4
+        secured = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
+        assert (await secured.ask(get("/health"))).status == 200
+        secured.close()
 
 
-def test_a_client_s_handshakes_are_no_more_than_its_connections(
+async def test_a_client_s_handshakes_are_no_more_than_its_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_slots, "is_loopback", lambda client: False)
     monkeypatch.setattr(connection_slots, "PROBE_SLOTS", 2)
     certificate, key = make_certificate(tmp_path)
 
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            silent = [await stack.enter_async_context(server.client()) for _ in range(6)]
-            # The first three have the client's places; of the others, the oldest make room for newer ones.
-            assert await silent[3].rest() == b""
-            secured = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
-            assert (await secured.ask(get("/health"))).status == 200
-            secured.close()
-            refused = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
-            assert (await refused.ask(get("/chain"))).json()["code"] == "TOO_MANY_CONNECTIONS"
-            refused.close()
-
     settings = replace(Settings(), workers=1, max_connections_per_client=3, header_timeout_s=86_400.0)
-    run_server(scenario, replace(settings, tls_cert=certificate, tls_key=key))
+
+    async with (
+        rest_server(replace(settings, tls_cert=certificate, tls_key=key)) as server,
+        AsyncExitStack() as stack,
+    ):
+        silent = [await stack.enter_async_context(server.client()) for _ in range(6)]
+        # The first three have the client's places; of the others, the oldest make room for newer ones.
+        assert await silent[3].rest() == b""
+        secured = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
+        assert (await secured.ask(get("/health"))).status == 200
+        secured.close()
+        refused = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
+        assert (await refused.ask(get("/chain"))).json()["code"] == "TOO_MANY_CONNECTIONS"
+        refused.close()
 
 
-def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> None:
+async def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server(replace(Settings(), tls_cert=certificate, tls_key=key)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         arrived, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
         session = trusting().wrap_bio(arrived, leaving)
@@ -87,14 +90,11 @@ def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> N
         assert answer.startswith(b"HTTP/1.1 200 ")
         writer.transport.abort()
 
-    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
 
-
-def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "PIECE_BYTES", 4_096)
     certificate, key = make_certificate(tmp_path)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server(replace(Settings(), tls_cert=certificate, tls_key=key)) as server:
         server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         raw = socket.socket()
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -107,17 +107,12 @@ def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pyt
         assert (await client.answer()).status == 200
         client.close()
 
-    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
 
-
-def test_events_come_over_tls_too(tmp_path: Path) -> None:
+async def test_events_come_over_tls_too(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server(replace(Settings(), tls_cert=certificate, tls_key=key)) as server:
         url = f"wss://127.0.0.1:{server.port}/events"
         async with connect(url, ssl=trusting()) as events, asyncio.timeout(PATIENCE_S):
             await events.send('{"action":"subscribe","event":"nothing"}')
             assert '"event":"error"' in str(await events.recv())
             await (await events.ping())
-
-    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))

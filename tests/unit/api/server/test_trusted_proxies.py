@@ -12,7 +12,9 @@ from cairn.config import Settings
 from cairn.domain.errors import MalformedRequest
 from tests.support.core_fixtures import signed
 from tests.support.event_client import connect_patiently
-from tests.support.rest_server import CONFIRMED, Answer, RestServer, get, post, post_tx, run_server
+from tests.support.rest_server import CONFIRMED, Answer, RestServer, get, post, post_tx, rest_server
+
+pytestmark = pytest.mark.uvloop
 
 PROXIES = TrustedProxies(replace(Settings(), trusted_proxies=("127.0.0.1", "10.0.0.0/8", "2001:db8:aa::/48")))
 KNOWN = f"/tx/0x{CONFIRMED.hash.hex()}"
@@ -193,21 +195,19 @@ def assert_malformed(answer: Answer) -> None:
 
 @pytest.mark.parametrize("further", [(), (APPLICATION,)])
 @pytest.mark.parametrize("form", ["X-Forwarded-For: {}", "Forwarded: for={}"])
-def test_clients_of_a_proxy_have_a_rate_limit_each_on_hot_routes_and_application(
+async def test_clients_of_a_proxy_have_a_rate_limit_each_on_hot_routes_and_application(
     further: tuple[str, ...], form: str
 ) -> None:
-    async def scenario(server: RestServer) -> None:
+    async with rest_server(BEHIND_PROXY) as server:
         # As a proxy with connections that it keeps: requests of both arrive on one.
         requests = [get(KNOWN, form.format(client), *further) for client in ("192.0.2.1", "192.0.2.2") * 4]
         assert await statuses(server, *requests) == [200] * 6 + [429] * 2
         assert await statuses(server, get(KNOWN, form.format("192.0.2.3"), *further)) == [200]
 
-    run_server(scenario, BEHIND_PROXY)
-
 
 @pytest.mark.parametrize("further", [(), (APPLICATION,)])
-def test_proxies_that_are_trusted_or_not_any_more_count_so_for_new_connections(further: tuple[str, ...]) -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_proxies_that_are_trusted_or_not_any_more_count_so_for_new_connections(further: tuple[str, ...]) -> None:
+    async with rest_server(replace(BEHIND_PROXY, trusted_proxies=())) as server:
         requests = [get(KNOWN, f"X-Forwarded-For: {client}", *further) for client in ("192.0.2.1", "192.0.2.2") * 4]
         assert await statuses(server, *requests) == [200] * 8, "loopback has no limit"
         server.server.adjust(BEHIND_PROXY)
@@ -216,23 +216,17 @@ def test_proxies_that_are_trusted_or_not_any_more_count_so_for_new_connections(f
         server.server.adjust(replace(BEHIND_PROXY, trusted_proxies=()))
         assert await statuses(server, *requests) == [200] * 8
 
-    run_server(scenario, replace(BEHIND_PROXY, trusted_proxies=()))
 
-
-def test_connections_of_a_proxy_are_limited_once_it_is_not_trusted() -> None:
+async def test_connections_of_a_proxy_are_limited_once_it_is_not_trusted() -> None:
     settings = replace(BEHIND_PROXY, rate_limit_per_s=0, max_connections_per_client=1)
-
-    async def scenario(server: RestServer) -> None:
-        async with server.client(), server.client() as second:
-            assert (await second.ask(get("/", "X-Forwarded-For: 192.0.2.1"))).status == 200
-            server.server.adjust(replace(settings, trusted_proxies=("10.0.0.1",)))
-            assert await statuses(server, get("/")) == [503]
-
-    run_server(scenario, settings)
+    async with rest_server(settings) as server, server.client(), server.client() as second:
+        assert (await second.ask(get("/", "X-Forwarded-For: 192.0.2.1"))).status == 200
+        server.server.adjust(replace(settings, trusted_proxies=("10.0.0.1",)))
+        assert await statuses(server, get("/")) == [503]
 
 
-def test_submissions_and_calls_count_for_the_client_that_the_proxy_names() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_submissions_and_calls_count_for_the_client_that_the_proxy_names() -> None:
+    async with rest_server(BEHIND_PROXY) as server:
         first, other = "X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2"
         call = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
         async with server.client() as client:
@@ -247,11 +241,9 @@ def test_submissions_and_calls_count_for_the_client_that_the_proxy_names() -> No
             answers = (await client.ask(post(batch, other, path="/rpc"))).json()
             assert ["result" in answer for answer in answers] == [True, True, False, False]
 
-    run_server(scenario, BEHIND_PROXY)
 
-
-def test_what_a_client_writes_itself_does_not_help() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_what_a_client_writes_itself_does_not_help() -> None:
+    async with rest_server(BEHIND_PROXY) as server:
         through = [get(KNOWN, f"X-Forwarded-For: 203.0.113.{number}, 192.0.2.1") for number in range(4)]
         assert await statuses(server, *through) == [200] * 3 + [429]
         direct = [get(KNOWN, f"X-Forwarded-For: 203.0.113.{number}") for number in range(4)]
@@ -261,12 +253,10 @@ def test_what_a_client_writes_itself_does_not_help() -> None:
         loopback = [get(KNOWN, "X-Forwarded-For: 127.0.0.3")] * 4
         assert await statuses(server, *loopback) == [200] * 3 + [429]
 
-    run_server(scenario, BEHIND_PROXY)
-
 
 @pytest.mark.parametrize("path", [KNOWN, "/", "/health"])
-def test_a_proxy_that_names_nobody_clearly_is_refused(path: str) -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_a_proxy_that_names_nobody_clearly_is_refused(path: str) -> None:
+    async with rest_server(replace(BEHIND_PROXY, rate_limit_burst=100)) as server:
         for lines in (
             ["X-Forwarded-For: nonsense"],
             ["Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.2"],
@@ -276,11 +266,9 @@ def test_a_proxy_that_names_nobody_clearly_is_refused(path: str) -> None:
             # Of others these headers mean nothing.
             assert (await statuses(server, get(path, *lines), address="127.0.0.2")) == [200]
 
-    run_server(scenario, replace(BEHIND_PROXY, rate_limit_burst=100))
 
-
-def test_a_websocket_behind_a_proxy_is_its_clients() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_a_websocket_behind_a_proxy_is_its_clients() -> None:
+    async with rest_server(BEHIND_PROXY) as server:
         url = f"ws://127.0.0.1:{server.port}/rpc"
         call = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
         first, other = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
@@ -299,11 +287,9 @@ def test_a_websocket_behind_a_proxy_is_its_clients() -> None:
             await client.send(call)
             assert "result" in await client.recv()
 
-    run_server(scenario, BEHIND_PROXY)
 
-
-def test_connections_of_a_proxy_count_for_the_clients_that_ask_on_them() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_connections_of_a_proxy_count_for_the_clients_that_ask_on_them() -> None:
+    async with rest_server(replace(BEHIND_PROXY, rate_limit_per_s=0, max_connections_per_client=2)) as server:
         mine, other = "X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2"
         async with server.client() as first, server.client() as second, server.client() as third:
             assert (await first.ask(get("/events", mine, *WEBSOCKET))).status == 101
@@ -315,16 +301,15 @@ def test_connections_of_a_proxy_count_for_the_clients_that_ask_on_them() -> None
             assert (await fourth.ask(get("/ready", mine))).status == 200, "probes are always answered"
             assert (await fourth.ask(get(KNOWN, mine))).status == 200, "the second connection has ended"
 
-    run_server(scenario, replace(BEHIND_PROXY, rate_limit_per_s=0, max_connections_per_client=2))
 
-
-def test_a_connection_that_changes_hands_counts_for_one_client_at_a_time() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as first, server.client() as second:
-            for number in range(5):
-                assert (await first.ask(get(KNOWN, f"X-Forwarded-For: 192.0.2.{number}"))).status == 200
-            for number in range(4):
-                assert (await second.ask(get("/", f"X-Forwarded-For: 192.0.2.{number}"))).status == 200
-            assert (await second.ask(get("/", "X-Forwarded-For: 192.0.2.4"))).status == 503
-
-    run_server(scenario, replace(BEHIND_PROXY, rate_limit_per_s=0, max_connections_per_client=1))
+async def test_a_connection_that_changes_hands_counts_for_one_client_at_a_time() -> None:
+    async with (
+        rest_server(replace(BEHIND_PROXY, rate_limit_per_s=0, max_connections_per_client=1)) as server,
+        server.client() as first,
+        server.client() as second,
+    ):
+        for number in range(5):
+            assert (await first.ask(get(KNOWN, f"X-Forwarded-For: 192.0.2.{number}"))).status == 200
+        for number in range(4):
+            assert (await second.ask(get("/", f"X-Forwarded-For: 192.0.2.{number}"))).status == 200
+        assert (await second.ask(get("/", "X-Forwarded-For: 192.0.2.4"))).status == 503

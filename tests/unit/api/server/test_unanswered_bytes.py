@@ -17,7 +17,9 @@ from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings
 from cairn.domain.errors import TooManyUnansweredBytes
 from tests.support.core_fixtures import signed
-from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server, wait_until
+from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, rest_server, wait_until
+
+pytestmark = pytest.mark.uvloop
 
 KIB = 1_024
 SMALL = replace(Settings(), workers=1, max_unanswered_bytes=256 * KIB)
@@ -86,12 +88,12 @@ def test_a_connection_of_a_proxy_counts_for_the_client_that_asks_now() -> None:
     assert shares.taken == 0, "nothing is left of what was refused"
 
 
-# On the wire; `run_server` looks whether anything is still counted at the end.
+# On the wire; `rest_server` looks whether anything is still counted at the end.
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_unfinished_bodies_of_one_client_are_refused_and_another_is_served(is_chunked: bool) -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_unfinished_bodies_of_one_client_are_refused_and_another_is_served(is_chunked: bool) -> None:
+    async with rest_server(SMALL) as server:
         request = unfinished(40 * KIB)
         if is_chunked:
             head, _, body = request.partition(b"\r\n\r\n")
@@ -121,24 +123,19 @@ def test_unfinished_bodies_of_one_client_are_refused_and_another_is_served(is_ch
                 if answer not in late:
                     assert_refused(answer)
 
-    run_server(scenario, SMALL)
+
+async def test_a_refused_body_is_not_executed() -> None:
+    async with rest_server(SMALL) as server, server.client() as holding, server.client() as client:
+        holding.write(unfinished(120 * KIB))
+        await server.heard(120 * KIB)
+        padded = post_tx(signed(0)).partition(b"\r\n\r\n")[2] + b" " * 100 * KIB
+        client.write(post(padded))
+        assert_refused(await client.answer())
+        assert server.core.submitted == []
 
 
-def test_a_refused_body_is_not_executed() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as holding, server.client() as client:
-            holding.write(unfinished(120 * KIB))
-            await server.heard(120 * KIB)
-            padded = post_tx(signed(0)).partition(b"\r\n\r\n")[2] + b" " * 100 * KIB
-            client.write(post(padded))
-            assert_refused(await client.answer())
-            assert server.core.submitted == []
-
-    run_server(scenario, SMALL)
-
-
-def test_large_heads_are_counted() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_large_heads_are_counted() -> None:
+    async with rest_server(SMALL) as server:
         head = get("/", "X-Filler: " + "x" * 60 * KIB)
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(server.client()) for _ in range(5)]
@@ -151,13 +148,10 @@ def test_large_heads_are_counted() -> None:
             await wait_until(lambda: server.held_bytes < 90 * KIB)
             assert (await clients[4].ask(head)).status == 200, "what the first one held is free again"
 
-    run_server(scenario, SMALL)
 
-
-def test_a_body_that_nobody_reads_is_counted_until_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_nobody_reads_is_counted_until_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain_view, "PRESENCE_INTERVAL_S", 0.02)
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server(SMALL) as server:
         slow = get(f"/tx/0x{'ab' * 32}?wait=60", f"Content-Length: {60 * KIB}") + b" " * 60 * KIB
         async with server.client() as first, server.client() as second, server.client() as third:
             first.write(slow)
@@ -168,48 +162,40 @@ def test_a_body_that_nobody_reads_is_counted_until_the_answer(monkeypatch: pytes
             first.reset()
             second.reset()
 
-    run_server(scenario, SMALL)
+
+async def test_what_waits_behind_an_answer_is_counted_and_too_much_ends_the_connection_after_it() -> None:
+    async with rest_server(replace(SMALL, max_unanswered_bytes=32 * KIB)) as server, server.client() as client:
+        client.write(post_tx(signed(0)))
+        await server.submissions(1)
+        client.write(get("/") * 2_000)
+        await wait_until(lambda: all(each.is_refused for each in server.connections))
+        assert server.held_bytes == 0, "it is not kept"
+        server.core.admit_all()
+        assert (await client.answer()).status == 200
+        assert_refused(await client.answer())
+        assert await client.rest() == b"", "the first was answered, and what was too much was not"
 
 
-def test_what_waits_behind_an_answer_is_counted_and_too_much_ends_the_connection_after_it() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            client.write(post_tx(signed(0)))
-            await server.submissions(1)
-            client.write(get("/") * 2_000)
-            await wait_until(lambda: all(each.is_refused for each in server.connections))
-            assert server.held_bytes == 0, "it is not kept"
-            server.core.admit_all()
-            assert (await client.answer()).status == 200
-            assert_refused(await client.answer())
-            assert await client.rest() == b"", "the first was answered, and what was too much was not"
-
-    run_server(scenario, replace(SMALL, max_unanswered_bytes=32 * KIB))
-
-
-def test_the_budget_is_that_of_the_latest_settings() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            first, second, third = [await stack.enter_async_context(server.client()) for _ in range(3)]
-            first.write(unfinished(100 * KIB))
-            assert_refused(await first.answer())
-            server.server.adjust(SMALL)
-            second.write(unfinished(100 * KIB))
-            await wait_until(lambda: server.held_bytes > 80 * KIB)
-            # What is held stays, but nobody gets more, not even a byte.
-            server.server.adjust(replace(SMALL, max_unanswered_bytes=64 * KIB))
-            third.write(unfinished(20 * KIB))
-            assert_refused(await third.answer())
-            assert server.held_bytes > 80 * KIB
-            second.write(b" ")
-            assert_refused(await second.answer())
-            await wait_until(lambda: server.held_bytes == 0)
-
-    run_server(scenario, replace(SMALL, max_unanswered_bytes=64 * KIB))
+async def test_the_budget_is_that_of_the_latest_settings() -> None:
+    async with rest_server(replace(SMALL, max_unanswered_bytes=64 * KIB)) as server, AsyncExitStack() as stack:
+        first, second, third = [await stack.enter_async_context(server.client()) for _ in range(3)]
+        first.write(unfinished(100 * KIB))
+        assert_refused(await first.answer())
+        server.server.adjust(SMALL)
+        second.write(unfinished(100 * KIB))
+        await wait_until(lambda: server.held_bytes > 80 * KIB)
+        # What is held stays, but nobody gets more, not even a byte.
+        server.server.adjust(replace(SMALL, max_unanswered_bytes=64 * KIB))
+        third.write(unfinished(20 * KIB))
+        assert_refused(await third.answer())
+        assert server.held_bytes > 80 * KIB
+        second.write(b" ")
+        assert_refused(await second.answer())
+        await wait_until(lambda: server.held_bytes == 0)
 
 
-def test_a_client_that_goes_away_is_not_counted_any_more() -> None:
-    async def scenario(server: RestServer) -> None:
+async def test_a_client_that_goes_away_is_not_counted_any_more() -> None:
+    async with rest_server(SMALL) as server:
         for leave in (Client.abort, Client.reset, Client.finish):
             async with server.client() as client:
                 client.write(unfinished(100 * KIB))
@@ -218,35 +204,30 @@ def test_a_client_that_goes_away_is_not_counted_any_more() -> None:
                 leave(client)
                 await wait_until(lambda: server.held_bytes == 0)
 
-    run_server(scenario, SMALL)
+
+async def test_a_client_that_pipelines_without_end_is_counted_for_what_is_unanswered_only() -> None:
+    async with rest_server(SMALL) as server, server.client() as client:
+        for _ in range(40):
+            client.write(post(b"[]" + b" " * 20 * KIB, path="/txs") * 2)
+            assert [(await client.answer()).status for _ in range(2)] == [200, 200]
+        await wait_until(lambda: server.held_bytes == 0)
 
 
-def test_a_client_that_pipelines_without_end_is_counted_for_what_is_unanswered_only() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            for _ in range(40):
-                client.write(post(b"[]" + b" " * 20 * KIB, path="/txs") * 2)
-                assert [(await client.answer()).status for _ in range(2)] == [200, 200]
-            await wait_until(lambda: server.held_bytes == 0)
-
-    run_server(scenario, SMALL)
-
-
-def test_behind_a_proxy_each_client_has_its_own_share() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            clients = [await stack.enter_async_context(server.client()) for _ in range(4)]
-            named = [unfinished(100 * KIB).replace(b"\r\n", b"\r\nX-Forwarded-For: 192.0.2.%d\r\n" % number, 1)
-                     for number in (1, 1, 2, 2)]  # fmt: skip
-            clients[0].write(named[0])
-            await wait_until(lambda: server.held_bytes > 80 * KIB)
-            clients[1].write(named[1])
-            assert_refused(await clients[1].answer())
-            # The other gets half of the rest, so that somebody else finds some, too.
-            clients[2].write(named[2][: 60 * KIB])
-            await wait_until(lambda: server.held_bytes > 140 * KIB)
-
-    run_server(scenario, replace(SMALL, trusted_proxies=("127.0.0.1",), rate_limit_per_s=0))
+async def test_behind_a_proxy_each_client_has_its_own_share() -> None:
+    async with (
+        rest_server(replace(SMALL, trusted_proxies=("127.0.0.1",), rate_limit_per_s=0)) as server,
+        AsyncExitStack() as stack,
+    ):
+        clients = [await stack.enter_async_context(server.client()) for _ in range(4)]
+        named = [unfinished(100 * KIB).replace(b"\r\n", b"\r\nX-Forwarded-For: 192.0.2.%d\r\n" % number, 1)
+                 for number in (1, 1, 2, 2)]  # fmt: skip
+        clients[0].write(named[0])
+        await wait_until(lambda: server.held_bytes > 80 * KIB)
+        clients[1].write(named[1])
+        assert_refused(await clients[1].answer())
+        # The other gets half of the rest, so that somebody else finds some, too.
+        clients[2].write(named[2][: 60 * KIB])
+        await wait_until(lambda: server.held_bytes > 140 * KIB)
 
 
 # WebSockets.
@@ -257,56 +238,49 @@ def frame(payload: bytes, is_last: bool = True, opcode: int = 1) -> bytes:
     return head + (struct.pack("!H", len(payload)) if len(payload) > 125 else b"") + bytes(4) + payload
 
 
-def test_thousands_of_messages_at_once_wait_as_bytes() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            assert (await client.ask(get("/events", *UPGRADE))).status == 101
-            [socket] = server.server.connections
-            queued = 0
-            put = socket._session.put  # type: ignore[attr-defined]
+async def test_thousands_of_messages_at_once_wait_as_bytes(server: RestServer) -> None:
+    async with server.client() as client:
+        assert (await client.ask(get("/events", *UPGRADE))).status == 101
+        [socket] = server.server.connections
+        queued = 0
+        put = socket._session.put  # type: ignore[attr-defined]
 
-            def counting_put(message: object) -> None:
-                nonlocal queued
-                put(message)
-                queued = max(queued, socket._session._queue.qsize())  # type: ignore[attr-defined]
+        def counting_put(message: object) -> None:
+            nonlocal queued
+            put(message)
+            queued = max(queued, socket._session._queue.qsize())  # type: ignore[attr-defined]
 
-            socket._session.put = counting_put  # type: ignore[attr-defined]
-            client.write(frame(b"") * 10_000)
-            errors = b""
-            while errors.count(b'"event":"error"') < 10_000:
-                errors += await client.some()
-            assert 0 < queued <= 200, "a piece of a kilobyte has no more"
-
-    run_server(scenario)
+        socket._session.put = counting_put  # type: ignore[attr-defined]
+        client.write(frame(b"") * 10_000)
+        errors = b""
+        while errors.count(b'"event":"error"') < 10_000:
+            errors += await client.some()
+        assert 0 < queued <= 200, "a piece of a kilobyte has no more"
 
 
-def test_fragments_of_messages_are_counted() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with AsyncExitStack() as stack:
-            clients = [await stack.enter_async_context(server.client()) for _ in range(4)]
-            for client in clients:
-                assert (await client.ask(get("/rpc", *UPGRADE))).status == 101
-            for client in clients:
-                client.write(frame(b" " * 60 * KIB, is_last=False))
-            sockets = cast("list[EventsProtocol]", server.server.connections)
-            await wait_until(lambda: sum(each.close_sent for each in sockets) == 2)
-            assert 100 * KIB < server.held_bytes <= 128 * KIB
-            for each in sockets:
-                each.transport.abort()
-            # 1013, try again later.
-            endings = [await client.rest() for client in clients]
-            assert sorted(ending[2:4] for ending in endings) == [b"", b"", *[struct.pack("!H", 1013)] * 2]
-
-    run_server(scenario, replace(SMALL, ws_max_message_bytes=100 * KIB))
+async def test_fragments_of_messages_are_counted() -> None:
+    async with rest_server(replace(SMALL, ws_max_message_bytes=100 * KIB)) as server, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(server.client()) for _ in range(4)]
+        for client in clients:
+            assert (await client.ask(get("/rpc", *UPGRADE))).status == 101
+        for client in clients:
+            client.write(frame(b" " * 60 * KIB, is_last=False))
+        sockets = cast("list[EventsProtocol]", server.server.connections)
+        await wait_until(lambda: sum(each.close_sent for each in sockets) == 2)
+        assert 100 * KIB < server.held_bytes <= 128 * KIB
+        for each in sockets:
+            each.transport.abort()
+        # 1013, try again later.
+        endings = [await client.rest() for client in clients]
+        assert sorted(ending[2:4] for ending in endings) == [b"", b"", *[struct.pack("!H", 1013)] * 2]
 
 
 # Memory.
 
 
-def test_refused_bytes_are_freed_without_the_garbage_collector() -> None:
+async def test_refused_bytes_are_freed_without_the_garbage_collector() -> None:
     """A traceback that is kept would keep what was read with it."""
-
-    async def scenario(server: RestServer) -> None:
+    async with rest_server(SMALL) as server:
         gc.collect()
         gc.disable()
         try:
@@ -321,18 +295,18 @@ def test_refused_bytes_are_freed_without_the_garbage_collector() -> None:
         finally:
             gc.enable()
 
-    run_server(scenario, SMALL)
-
 
 def resident_bytes() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_memory_is_given_back_after_much_was_held_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_given_back_after_much_was_held_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed: list[int] = []
 
-    async def scenario(server: RestServer) -> None:
+    monkeypatch.setattr(server_module, "WORTH_TRIMMING_BYTES", 1_000 * KIB)
+
+    async with rest_server() as server:
         monkeypatch.setattr(memory, "trim", lambda: trimmed.append(server.held_bytes))
         async with server.client() as client:
             client.write(unfinished(2_000 * KIB))
@@ -343,6 +317,3 @@ def test_memory_is_given_back_after_much_was_held_and_only_then(monkeypatch: pyt
             await wait_until(lambda: server.held_bytes == 0)
             server.pass_time(1)
         assert trimmed == [0], "once"
-
-    monkeypatch.setattr(server_module, "WORTH_TRIMMING_BYTES", 1_000 * KIB)
-    run_server(scenario)
