@@ -19,8 +19,7 @@ import structlog
 from cairn.api.server import certificates
 from cairn.api.server.http_server import BACKLOG
 from cairn.api.worker import run_worker
-from cairn.cometbft import CometBFT
-from cairn.cometbft_log import CometBftLog
+from cairn.cometbft import CometBFT, CometBftLog
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
 from cairn.core.gateway import UNOBSERVED, Observing
 from cairn.core.process import run_core

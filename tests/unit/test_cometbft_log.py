@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.cometbft_log import MOST_AT_ONCE_BYTES, CometBftLog, Findings
+from cairn.cometbft import MOST_AT_ONCE_BYTES, CometBftLog, Findings
 
 NOTHING = Findings(has_diverged=False, other_network=None)
 
