@@ -78,11 +78,14 @@ class EventHub:
         """Those that wait until the store can be read again."""
         self._is_retry_due = False
         self._has_failed = False
-        self._block_frame = lru_cache(CACHED_BLOCKS)(lambda height: encode_new_block(height, source.block_hash(height)))
+        self._block_frame = lru_cache(CACHED_BLOCKS)(self._encode_block)
         """The newBlock frames of the newest blocks, encoded once for all sockets."""
         self._step_due = False
         self._ask: Callable[[TxHash], None] = lambda tx_hash: None
         self._is_closing = False
+
+    def _encode_block(self, height: int) -> bytes:
+        return encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
 
     # The clients' side.
 
@@ -200,11 +203,11 @@ class EventHub:
     def fail(self, failure: Fatal) -> None:
         self._source.fail(failure)
 
-    def close_all(self, code: int, reason: str = "the node is stopping") -> None:
+    def close_all(self, code: int) -> None:
         """Close every socket, and accept no new ones."""
         self._is_closing = True
         for subscriber in self._subscribers:
-            subscriber.connection.close(code, reason)
+            subscriber.connection.close(code, "the node is stopping")
 
     # The writing: in steps, each bounded, so that requests are served in between.
 
@@ -277,28 +280,26 @@ class EventHub:
 
     def _advance(self) -> bool:
         """Announce the next block. Returns whether there are more."""
+        if not self._subscribers:
+            self._height = self._committed
+            return False
         base = self._source.base
         if self._height + 1 < base:
             # All blocks up to the sockets' height are gone: continue at the oldest.
             self._height = base - 1
             for subscriber in self._subscribers:
                 self._enqueue(subscriber)
-        self._announce(self._height + 1)
-        return self._height < self._committed
-
-    def _announce(self, height: int) -> None:
-        if not self._subscribers:
-            self._height = self._committed
-            return
         # Read first, change afterwards: a failed read must change nothing.
+        height = self._height + 1
         frame = self._block_frame(height)
         if self._followed and not self._end_followed(height):
             # The rest in the next step. Who follows one of them meanwhile is found there.
-            return
+            return True
         self._height, self._newest = height, (height, frame)
         for subscriber in self._subscribers:
             if subscriber.next_height == height:
                 self._enqueue(subscriber)
+        return height < self._committed
 
     def _end_followed(self, height: int) -> bool:
         """Make the events of the block's followed transactions. False if the slice was too short for all."""
@@ -362,10 +363,6 @@ class EventHub:
             else:
                 return False
         return True
-
-
-def encode_new_block(height: int, block_hash: BlockHash) -> bytes:
-    return encode_frame(NewBlock(height, "0x" + block_hash.hex()))
 
 
 def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:
