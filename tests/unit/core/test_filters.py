@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import Told, make_block, opened_core, signed
 from tests.support.linked_core import linked
 from tests.support.transfers import RULES, Accounts, address, transfer
-from tests.support.virtual_time import run_virtual
 
 
 class Bench:
@@ -46,173 +45,142 @@ class Bench:
         return changes
 
 
-def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
-    async def main() -> None:
-        bench = Bench()
-        try:
-            await scenario(bench)
-        finally:
-            bench.arrivals.close()
-
-    run_virtual(main())
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.arrivals.close()
 
 
-def test_a_block_filter_gives_each_new_block_once() -> None:
-    async def scenario(bench: Bench) -> None:
-        name = await bench.create("blocks")
-        looks = []
-        for bench.head in (5, 7, 7, 8):
-            changes = await bench.changes(name)
-            looks.append(list(range(changes.first_height, changes.last_height + 1)))
-        assert looks == [[], [6, 7], [], [8]]
-
-    run(scenario)
+async def test_a_block_filter_gives_each_new_block_once(bench: Bench) -> None:
+    name = await bench.create("blocks")
+    looks = []
+    for bench.head in (5, 7, 7, 8):
+        changes = await bench.changes(name)
+        looks.append(list(range(changes.first_height, changes.last_height + 1)))
+    assert looks == [[], [6, 7], [], [8]]
 
 
-def test_a_block_that_the_worker_cannot_read_yet_is_given_at_the_next_poll() -> None:
-    async def scenario(bench: Bench) -> None:
-        name = await bench.create("blocks")
-        looks = []
-        for bench.head, shown in ((7, 6), (8, 5), (8, 9), (9, 9)):
-            changes = await bench.changes(name, shown)
-            looks.append(list(range(changes.first_height, changes.last_height + 1)))
-        assert looks == [[6], [], [7, 8], [9]]
-
-    run(scenario)
+async def test_a_block_that_the_worker_cannot_read_yet_is_given_at_the_next_poll(bench: Bench) -> None:
+    name = await bench.create("blocks")
+    looks = []
+    for bench.head, shown in ((7, 6), (8, 5), (8, 9), (9, 9)):
+        changes = await bench.changes(name, shown)
+        looks.append(list(range(changes.first_height, changes.last_height + 1)))
+    assert looks == [[6], [], [7, 8], [9]]
 
 
-def test_a_transaction_filter_gives_each_new_transaction_once() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.admit(0)
-        first = await bench.create("transactions")
-        second_tx = bench.admit(1)
-        second = await bench.create("transactions")
-        third_tx = bench.admit(2)
-        assert (await bench.changes(first)).tx_hashes == [second_tx.hash, third_tx.hash]
-        assert (await bench.changes(first)).tx_hashes == []
-        assert third_tx.hash in (await bench.changes(second)).tx_hashes
-
-    run(scenario)
+async def test_a_transaction_filter_gives_each_new_transaction_once(bench: Bench) -> None:
+    bench.admit(0)
+    first = await bench.create("transactions")
+    second_tx = bench.admit(1)
+    second = await bench.create("transactions")
+    third_tx = bench.admit(2)
+    assert (await bench.changes(first)).tx_hashes == [second_tx.hash, third_tx.hash]
+    assert (await bench.changes(first)).tx_hashes == []
+    assert third_tx.hash in (await bench.changes(second)).tx_hashes
 
 
-def test_a_filter_that_is_polled_too_late_gives_only_the_newest_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filter_that_is_polled_too_late_gives_only_the_newest_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(filters_module, "REMEMBERED_TXS", 3)
-
-    async def scenario(bench: Bench) -> None:
-        name = await bench.create("transactions")
-        hashes = [bench.admit(nonce).hash for nonce in range(5)]
-        assert (await bench.changes(name)).tx_hashes == hashes[-3:]
-
-    run(scenario)
+    bench = Bench()
+    name = await bench.create("transactions")
+    hashes = [bench.admit(nonce).hash for nonce in range(5)]
+    assert (await bench.changes(name)).tx_hashes == hashes[-3:]
+    bench.arrivals.close()
 
 
-def test_a_log_filter_is_always_empty() -> None:
-    async def scenario(bench: Bench) -> None:
-        name = await bench.create("logs")
-        bench.admit(0)
-        assert await bench.changes(name) == FilterChanges("logs")
-
-    run(scenario)
+async def test_a_log_filter_is_always_empty(bench: Bench) -> None:
+    name = await bench.create("logs")
+    bench.admit(0)
+    assert await bench.changes(name) == FilterChanges("logs")
 
 
-def test_an_unused_filter_is_removed_after_its_lifetime() -> None:
-    async def scenario(bench: Bench) -> None:
-        asked, forgotten = await bench.create("blocks"), await bench.create("blocks")
-        bench.now = LIFETIME_S - 1
-        await bench.changes(asked)
-        bench.now = LIFETIME_S + 1
-        assert await bench.filters.find_changes(forgotten, 0) is None
-        await bench.changes(asked)
-        assert await bench.filters.remove_filter(asked)
-        assert not await bench.filters.remove_filter(asked)
-
-    run(scenario)
+async def test_an_unused_filter_is_removed_after_its_lifetime(bench: Bench) -> None:
+    asked, forgotten = await bench.create("blocks"), await bench.create("blocks")
+    bench.now = LIFETIME_S - 1
+    await bench.changes(asked)
+    bench.now = LIFETIME_S + 1
+    assert await bench.filters.find_changes(forgotten, 0) is None
+    await bench.changes(asked)
+    assert await bench.filters.remove_filter(asked)
+    assert not await bench.filters.remove_filter(asked)
 
 
-def test_only_an_idle_filter_is_replaced_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_an_idle_filter_is_replaced_when_there_are_too_many(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
-
-    async def scenario(bench: Bench) -> None:
-        used, idle = await bench.create("blocks"), await bench.create("logs")
-        assert await bench.filters.create_filter("blocks", "one") is None
-        await bench.changes(idle)
-        bench.now = IDLE_S + 1
-        await bench.changes(used)
-        await bench.create("transactions")
-        assert await bench.filters.find_changes(idle, 0) is None
-        assert await bench.filters.create_filter("blocks", "one") is None
-        await bench.changes(used)
-
-    run(scenario)
+    used, idle = await bench.create("blocks"), await bench.create("logs")
+    assert await bench.filters.create_filter("blocks", "one") is None
+    await bench.changes(idle)
+    bench.now = IDLE_S + 1
+    await bench.changes(used)
+    await bench.create("transactions")
+    assert await bench.filters.find_changes(idle, 0) is None
+    assert await bench.filters.create_filter("blocks", "one") is None
+    await bench.changes(used)
 
 
-def test_one_client_gets_at_most_half_of_all_filters() -> None:
-    async def scenario(bench: Bench) -> None:
-        greedy = 0
-        while await bench.filters.create_filter("blocks", "greedy"):
-            greedy += 1
-        assert greedy == filters_module.MAX_FILTERS // 2
-        others = [await bench.filters.create_filter("blocks", f"client {number}") for number in range(100)]
-        assert all(others), "there is room for others"
-
-    run(scenario)
+async def test_one_client_gets_at_most_half_of_all_filters(bench: Bench) -> None:
+    greedy = 0
+    while await bench.filters.create_filter("blocks", "greedy"):
+        greedy += 1
+    assert greedy == filters_module.MAX_FILTERS // 2
+    others = [await bench.filters.create_filter("blocks", f"client {number}") for number in range(100)]
+    assert all(others), "there is room for others"
 
 
-def test_a_new_filter_replaces_one_of_a_client_that_holds_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_filter_replaces_one_of_a_client_that_holds_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
-
-    async def scenario(bench: Bench) -> None:
-        single = await bench.create("blocks", "single")
-        many = [await bench.create("blocks", "many") for _ in range(2)]
-        await bench.create("blocks", "third")
-        bench.now = IDLE_S + 1
-        await bench.create("blocks", "many")
-        assert await bench.filters.find_changes(many[0], 0) is None, "its own oldest"
-        assert await bench.filters.find_changes(single, 0) is not None
-        assert await bench.filters.find_changes(many[1], 0) is not None
-
-    run(scenario)
+    single = await bench.create("blocks", "single")
+    many = [await bench.create("blocks", "many") for _ in range(2)]
+    await bench.create("blocks", "third")
+    bench.now = IDLE_S + 1
+    await bench.create("blocks", "many")
+    assert await bench.filters.find_changes(many[0], 0) is None, "its own oldest"
+    assert await bench.filters.find_changes(single, 0) is not None
+    assert await bench.filters.find_changes(many[1], 0) is not None
 
 
-def test_arrivals_are_told_in_order_and_only_while_somebody_listens() -> None:
-    async def scenario(bench: Bench) -> None:
-        heard: list[Tx] = []
+@pytest.mark.virtual_time
+async def test_arrivals_are_told_in_order_and_only_while_somebody_listens(bench: Bench) -> None:
+    heard: list[Tx] = []
 
-        def listener(txs: Sequence[Tx]) -> None:
-            heard.extend(txs)
+    def listener(txs: Sequence[Tx]) -> None:
+        heard.extend(txs)
 
-        bench.admit(0)
-        bench.arrivals.tell()
-        bench.arrivals.listen(listener)
-        bench.arrivals.listen(listener)
-        expected = [bench.admit(1), bench.admit(2)]
-        bench.arrivals.tell()
-        bench.arrivals.tell()
-        assert heard == expected
-        # Those that nobody submits here are told a moment later, without being asked for.
-        expected.append(bench.admit(3))
-        await asyncio.sleep(ARRIVALS_INTERVAL_S)
-        assert heard == expected
-        bench.arrivals.forget(listener)
-        bench.admit(4)
-        bench.arrivals.tell()
-        assert heard == expected
-
-    run(scenario)
+    bench.admit(0)
+    bench.arrivals.tell()
+    bench.arrivals.listen(listener)
+    bench.arrivals.listen(listener)
+    expected = [bench.admit(1), bench.admit(2)]
+    bench.arrivals.tell()
+    bench.arrivals.tell()
+    assert heard == expected
+    # Those that nobody submits here are told a moment later, without being asked for.
+    expected.append(bench.admit(3))
+    await asyncio.sleep(ARRIVALS_INTERVAL_S)
+    assert heard == expected
+    bench.arrivals.forget(listener)
+    bench.admit(4)
+    bench.arrivals.tell()
+    assert heard == expected
 
 
-def test_a_new_listener_is_not_told_of_earlier_arrivals() -> None:
-    async def scenario(bench: Bench) -> None:
-        heard: list[list[Tx]] = [[], []]
-        bench.arrivals.listen(heard[0].extend)
-        before = bench.admit(0)
-        bench.arrivals.listen(heard[1].extend)
-        after = bench.admit(1)
-        bench.arrivals.tell()
-        assert heard == [[before, after], [after]]
-        bench.arrivals.close()
-
-    run(scenario)
+async def test_a_new_listener_is_not_told_of_earlier_arrivals(bench: Bench) -> None:
+    heard: list[list[Tx]] = [[], []]
+    bench.arrivals.listen(heard[0].extend)
+    before = bench.admit(0)
+    bench.arrivals.listen(heard[1].extend)
+    after = bench.admit(1)
+    bench.arrivals.tell()
+    assert heard == [[before, after], [after]]
+    bench.arrivals.close()
 
 
 async def test_a_transaction_mined_at_once_is_announced_as_an_arrival(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """What is sent to CometBFT, in which order, and when again. Time passes only while everybody waits."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -17,7 +18,9 @@ from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
 from cairn.mempool.order import RETURNED, Entry
 from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import CHAIN_ID, signed
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
+
+pytestmark = pytest.mark.virtual_time
 
 IN_CACHE = CometBftRefusal(-32603, "Internal error", "tx already exists in cache")
 FULL = CometBftRefusal(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
@@ -112,40 +115,35 @@ class Scene:
         return entry
 
 
+@asynccontextmanager
+async def playing(scene: Scene) -> AsyncIterator[Scene]:
+    running = asyncio.create_task(scene.broadcaster.run())
+    # The first look at everything is over.
+    await asyncio.sleep(0.01)
+    yield scene
+    scene.broadcaster.stop()
+    await running
+    scene.parsed_txs.close()
+
+
 @pytest.fixture
-def scene() -> Scene:
-    return Scene(RARELY)
+async def scene() -> AsyncIterator[Scene]:
+    async with playing(Scene(RARELY)) as scene:
+        yield scene
 
 
-def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        running = asyncio.create_task(scene.broadcaster.run())
-        # The first look at everything is over.
-        await asyncio.sleep(0.01)
-        await story()
-        scene.broadcaster.stop()
-        await running
-        scene.parsed_txs.close()
-
-    run_virtual(main())
-
-
-def test_new_transactions_are_sent_by_nonce_and_only_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_transactions_are_sent_by_nonce_and_only_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(senders_module, "open_bundle", lambda raw: pytest.fail("it is known"))
-
-    async def story() -> None:
-        scene.admit(0, 1)
-        await scene.until_sent(0, 1)
-        scene.admit(3, 2)
-        await scene.until_sent(2, 3)
-        # CheckTx will have nothing to recover, and no bundle to open.
-        raws = [encode_tx(signed(nonce), CHAIN_ID) for nonce in (2, 3)]
-        assert scene.parsed_txs.find(raws[0]) == signed(2)
-        bundle = scene.parsed_txs.find(encode_bundle(raws))
-        assert isinstance(bundle, Bundle)
-        assert bundle.txs[0] is scene.parsed_txs.find(raws[0])
-
-    play(scene, story)
+    scene.admit(0, 1)
+    await scene.until_sent(0, 1)
+    scene.admit(3, 2)
+    await scene.until_sent(2, 3)
+    # CheckTx will have nothing to recover, and no bundle to open.
+    raws = [encode_tx(signed(nonce), CHAIN_ID) for nonce in (2, 3)]
+    assert scene.parsed_txs.find(raws[0]) == signed(2)
+    bundle = scene.parsed_txs.find(encode_bundle(raws))
+    assert isinstance(bundle, Bundle)
+    assert bundle.txs[0] is scene.parsed_txs.find(raws[0])
 
 
 async def make_busy(scene: Scene) -> None:
@@ -153,23 +151,19 @@ async def make_busy(scene: Scene) -> None:
     await scene.until_sent(*range(BUSY))
 
 
-def test_a_busy_node_gathers_while_more_arrive() -> None:
+async def test_a_busy_node_gathers_while_more_arrive() -> None:
     scene = Scene(RARELY._replace(gather_busy_s=3600.0))
-
-    async def story() -> None:
+    async with playing(scene):
         await make_busy(scene)
         for nonce in range(8, 18):
             scene.admit(nonce)
             await scene.nothing_is_sent(0.9 * USUAL.quiet_s)
         await scene.until_sent(*range(8, 18))
 
-    play(scene, story)
 
-
-def test_a_busy_node_does_not_wait_for_transactions_of_other_nodes() -> None:
+async def test_a_busy_node_does_not_wait_for_transactions_of_other_nodes() -> None:
     scene = Scene(RARELY._replace(gather_busy_s=3600.0))
-
-    async def story() -> None:
+    async with playing(scene):
         await make_busy(scene)
         scene.admit(8)
         for nonce in range(3):
@@ -177,109 +171,83 @@ def test_a_busy_node_does_not_wait_for_transactions_of_other_nodes() -> None:
             await asyncio.sleep(0.9 * USUAL.quiet_s)
         await scene.until_sent(8)
 
-    play(scene, story)
+
+async def test_a_busy_node_gathers_for_a_limited_time(scene: Scene) -> None:
+    await make_busy(scene)
+    for nonce in range(8, 18):
+        scene.admit(nonce)
+        await asyncio.sleep(0.9 * USUAL.quiet_s)
+    first, *_ = scene.rpc.batches
+    assert [tx.nonce for tx in first] == [8, 9, 10, 11, 12, 13]
 
 
-def test_a_busy_node_gathers_for_a_limited_time(scene: Scene) -> None:
-    async def story() -> None:
-        await make_busy(scene)
-        for nonce in range(8, 18):
-            scene.admit(nonce)
-            await asyncio.sleep(0.9 * USUAL.quiet_s)
-        first, *_ = scene.rpc.batches
-        assert [tx.nonce for tx in first] == [8, 9, 10, 11, 12, 13]
-
-    play(scene, story)
-
-
-def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene) -> None:
-    async def story() -> None:
-        await make_busy(scene)
-        scene.outbox.deciding()
-        scene.admit(8, 9)
-        scene.outbox.look_at_all()
-        await scene.nothing_is_sent(0.9 * USUAL.held_s)
-        scene.take(*(signed(nonce) for nonce in range(BUSY)))
-        scene.commit(*(signed(nonce) for nonce in range(BUSY)))
-        await scene.until_sent(8, 9)
-
-    play(scene, story)
+async def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene) -> None:
+    await make_busy(scene)
+    scene.outbox.deciding()
+    scene.admit(8, 9)
+    scene.outbox.look_at_all()
+    await scene.nothing_is_sent(0.9 * USUAL.held_s)
+    scene.take(*(signed(nonce) for nonce in range(BUSY)))
+    scene.commit(*(signed(nonce) for nonce in range(BUSY)))
+    await scene.until_sent(8, 9)
 
 
-def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene) -> None:
-    async def story() -> None:
-        await make_busy(scene)
-        scene.outbox.deciding()
-        scene.admit(8, 9)
-        await scene.nothing_is_sent(0.9 * USUAL.held_s)
-        await scene.until_sent(8, 9)
-
-    play(scene, story)
+async def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene) -> None:
+    await make_busy(scene)
+    scene.outbox.deciding()
+    scene.admit(8, 9)
+    await scene.nothing_is_sent(0.9 * USUAL.held_s)
+    await scene.until_sent(8, 9)
 
 
-def test_a_restart_of_cometbft_ends_the_wait(scene: Scene) -> None:
-    async def story() -> None:
-        await make_busy(scene)
-        scene.outbox.deciding()
-        scene.admit(8)
-        await scene.nothing_is_sent(0.9 * USUAL.held_s)
-        scene.outbox.restarted()
-        await scene.until_sent(*range(9))
-
-    play(scene, story)
+async def test_a_restart_of_cometbft_ends_the_wait(scene: Scene) -> None:
+    await make_busy(scene)
+    scene.outbox.deciding()
+    scene.admit(8)
+    await scene.nothing_is_sent(0.9 * USUAL.held_s)
+    scene.outbox.restarted()
+    await scene.until_sent(*range(9))
 
 
-def test_a_node_that_is_not_busy_sends_while_a_block_is_decided(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0)
-        await scene.until_sent(0)
-        scene.outbox.deciding()
-        scene.admit(1)
-        await scene.until_sent(1)
-
-    play(scene, story)
+async def test_a_node_that_is_not_busy_sends_while_a_block_is_decided(scene: Scene) -> None:
+    scene.admit(0)
+    await scene.until_sent(0)
+    scene.outbox.deciding()
+    scene.admit(1)
+    await scene.until_sent(1)
 
 
-def test_a_queued_transaction_is_not_sent(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(1, 2, 4)
-        await scene.nothing_is_sent(60.0)
-        scene.admit(0)
-        await scene.until_sent(0, 1, 2)
-
-    play(scene, story)
+async def test_a_queued_transaction_is_not_sent(scene: Scene) -> None:
+    scene.admit(1, 2, 4)
+    await scene.nothing_is_sent(60.0)
+    scene.admit(0)
+    await scene.until_sent(0, 1, 2)
 
 
-def test_a_transaction_is_sent_when_a_block_closes_the_gap_before_it(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(1)
-        await scene.nothing_is_sent(60.0)
-        scene.commit(signed(0, value=7))
-        await scene.until_sent(1)
-
-    play(scene, story)
+async def test_a_transaction_is_sent_when_a_block_closes_the_gap_before_it(scene: Scene) -> None:
+    scene.admit(1)
+    await scene.nothing_is_sent(60.0)
+    scene.commit(signed(0, value=7))
+    await scene.until_sent(1)
 
 
-def test_transactions_of_other_nodes_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0, local=False)
-        scene.take(signed(0))
-        scene.admit(1)
-        await scene.until_sent(1)
-        scene.take(signed(1))
-        scene.outbox.look_at_all()
-        await scene.nothing_is_sent(2 * USUAL.resend_after_s)
-        scene.outbox.look_at_all()
-        await scene.nothing_is_sent(1.0)
-        # After a block CometBFT asks for all that it still holds: until then nothing is lost.
-        scene.overlay.reset()
-        scene.outbox.look_at_all()
-        await scene.nothing_is_sent(1.0)
-        scene.overlay.clear()
-        scene.outbox.look_at_all()
-        await scene.until_sent(0, 1)
-
-    play(scene, story)
+async def test_transactions_of_other_nodes_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
+    scene.admit(0, local=False)
+    scene.take(signed(0))
+    scene.admit(1)
+    await scene.until_sent(1)
+    scene.take(signed(1))
+    scene.outbox.look_at_all()
+    await scene.nothing_is_sent(2 * USUAL.resend_after_s)
+    scene.outbox.look_at_all()
+    await scene.nothing_is_sent(1.0)
+    # After a block CometBFT asks for all that it still holds: until then nothing is lost.
+    scene.overlay.reset()
+    scene.outbox.look_at_all()
+    await scene.nothing_is_sent(1.0)
+    scene.overlay.clear()
+    scene.outbox.look_at_all()
+    await scene.until_sent(0, 1)
 
 
 class Looks:
@@ -297,149 +265,113 @@ class Looks:
         monkeypatch.setattr(scene.pool.order, "mining_order", looked_at)
 
 
-def test_a_transaction_that_cometbft_lost_is_sent_again() -> None:
+async def test_a_transaction_that_cometbft_lost_is_sent_again() -> None:
     scene = Scene()
-
-    async def story() -> None:
+    async with playing(scene):
         scene.admit(0)
         await scene.until_sent(0)
         await scene.nothing_is_sent(0.9 * USUAL.resend_after_s)
         await scene.until_sent(0)
 
-    play(scene, story)
 
-
-def test_scans_of_the_mempool_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scans_of_the_mempool_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(work_clock=lambda: virtual_loop().now)
     looks = Looks(scene, monkeypatch, 0.5)
-
-    async def story() -> None:
+    async with playing(scene):
         await asyncio.sleep(30.0)
         assert looks.at == [0.0, 10.5, 21.0]
 
-    play(scene, story)
 
-
-def test_a_pause_during_a_scan_does_not_delay_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pause_during_a_scan_does_not_delay_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     looks = Looks(scene, monkeypatch, 4.0)
-
-    async def story() -> None:
+    async with playing(scene):
         await asyncio.sleep(13.0)
         assert looks.at == [0.0, 5.0, 10.0, 15.0]
 
-    play(scene, story)
+
+async def test_a_refused_transaction_is_sent_again_and_a_confirmed_one_is_not(scene: Scene) -> None:
+    scene.admit(0, 1, 2)
+    await scene.until_sent(0, 1, 2)
+    scene.commit(signed(0))
+    scene.give_back(signed(2))
+    scene.outbox.look_at_all()
+    await scene.until_sent(2)
 
 
-def test_a_refused_transaction_is_sent_again_and_a_confirmed_one_is_not(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0, 1, 2)
-        await scene.until_sent(0, 1, 2)
-        scene.commit(signed(0))
-        scene.give_back(signed(2))
-        scene.outbox.look_at_all()
-        await scene.until_sent(2)
-
-    play(scene, story)
-
-
-def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
+async def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
     def away(txs: Sequence[Tx]) -> CometBftRefusal | None:
         raise RpcAway("nobody is there")
 
-    async def story() -> None:
-        scene.rpc.answer = away
-        scene.admit(0, 1)
-        await scene.nothing_is_sent(60.0)
-        scene.rpc.answer = lambda txs: None
-        scene.outbox.look_at_all()
-        await scene.until_sent(0, 1)
-
-    play(scene, story)
+    scene.rpc.answer = away
+    scene.admit(0, 1)
+    await scene.nothing_is_sent(60.0)
+    scene.rpc.answer = lambda txs: None
+    scene.outbox.look_at_all()
+    await scene.until_sent(0, 1)
 
 
-def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0, 1)
-        await scene.until_sent(0, 1)
-        scene.rpc.answer = lambda txs: FULL
-        scene.admit(2, 3)
-        await scene.until_sent(2, 3)
-        scene.admit(4)
-        await scene.nothing_is_sent(60.0)
-        scene.rpc.answer = lambda txs: None
-        scene.commit(signed(0), signed(1))
-        await scene.until_sent(2, 3, 4)
-
-    play(scene, story)
+async def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None:
+    scene.admit(0, 1)
+    await scene.until_sent(0, 1)
+    scene.rpc.answer = lambda txs: FULL
+    scene.admit(2, 3)
+    await scene.until_sent(2, 3)
+    scene.admit(4)
+    await scene.nothing_is_sent(60.0)
+    scene.rpc.answer = lambda txs: None
+    scene.commit(signed(0), signed(1))
+    await scene.until_sent(2, 3, 4)
 
 
-def test_a_transaction_that_cometbft_knows_counts_as_sent(scene: Scene) -> None:
-    async def story() -> None:
-        scene.rpc.answer = lambda txs: IN_CACHE
-        scene.admit(0, 1)
-        await scene.until_sent(0, 1)
-        scene.outbox.look_at_all()
-        await scene.nothing_is_sent(1.0)
-
-    play(scene, story)
+async def test_a_transaction_that_cometbft_knows_counts_as_sent(scene: Scene) -> None:
+    scene.rpc.answer = lambda txs: IN_CACHE
+    scene.admit(0, 1)
+    await scene.until_sent(0, 1)
+    scene.outbox.look_at_all()
+    await scene.nothing_is_sent(1.0)
 
 
-def test_batches_shrink_to_what_cometbft_takes(scene: Scene) -> None:
-    async def story() -> None:
-        scene.rpc.answer = lambda txs: TOO_LARGE if len(txs) > 2 else None
-        scene.admit(*range(5))
-        await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
-
-    play(scene, story)
+async def test_batches_shrink_to_what_cometbft_takes(scene: Scene) -> None:
+    scene.rpc.answer = lambda txs: TOO_LARGE if len(txs) > 2 else None
+    scene.admit(*range(5))
+    await asyncio.sleep(60.0)
+    assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
 
 
-def test_a_transaction_that_is_too_large_does_not_delay_others(scene: Scene) -> None:
-    async def story() -> None:
-        scene.rpc.answer = lambda txs: TOO_LARGE if txs[0].nonce == 0 else None
-        scene.admit(0, 1, 2)
-        await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2], [0], [1], [2]]
-
-    play(scene, story)
+async def test_a_transaction_that_is_too_large_does_not_delay_others(scene: Scene) -> None:
+    scene.rpc.answer = lambda txs: TOO_LARGE if txs[0].nonce == 0 else None
+    scene.admit(0, 1, 2)
+    await asyncio.sleep(60.0)
+    assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2], [0], [1], [2]]
 
 
-def test_transactions_that_arrive_within_the_pause_are_sent_together(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0)
-        await scene.until_sent(0)
-        for nonce in (1, 2, 3):
-            scene.admit(nonce)
-            await asyncio.sleep(0)
-        await asyncio.sleep(60.0)
-        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[1, 2, 3]]
-
-    play(scene, story)
+async def test_transactions_that_arrive_within_the_pause_are_sent_together(scene: Scene) -> None:
+    scene.admit(0)
+    await scene.until_sent(0)
+    for nonce in (1, 2, 3):
+        scene.admit(nonce)
+        await asyncio.sleep(0)
+    await asyncio.sleep(60.0)
+    assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[1, 2, 3]]
 
 
-def test_a_transaction_that_cometbft_got_from_a_peer_is_not_sent(scene: Scene) -> None:
-    async def story() -> None:
-        scene.take(signed(0))
-        scene.admit(0, 1)
-        await scene.until_sent(1)
-        scene.outbox.look_at_all()
-        await scene.nothing_is_sent(1.0)
-
-    play(scene, story)
+async def test_a_transaction_that_cometbft_got_from_a_peer_is_not_sent(scene: Scene) -> None:
+    scene.take(signed(0))
+    scene.admit(0, 1)
+    await scene.until_sent(1)
+    scene.outbox.look_at_all()
+    await scene.nothing_is_sent(1.0)
 
 
-def test_only_local_transactions_become_stale_and_only_after_the_limit(scene: Scene) -> None:
-    async def story() -> None:
-        scene.admit(0)
-        scene.admit(0, sender=1, local=False)
-        await scene.until_sent(0)
-        scene.outbox.look_at_all()
-        await asyncio.sleep(0.9 * USUAL.stale_after_s)
-        assert not scene.outbox.is_any_stale([signed(0)])
-        await asyncio.sleep(0.2 * USUAL.stale_after_s)
-        assert scene.outbox.is_any_stale([signed(0)])
-        assert not scene.outbox.is_any_stale([signed(0, sender=1)])
-        assert not scene.outbox.is_any_stale([signed(1)])
-
-    play(scene, story)
+async def test_only_local_transactions_become_stale_and_only_after_the_limit(scene: Scene) -> None:
+    scene.admit(0)
+    scene.admit(0, sender=1, local=False)
+    await scene.until_sent(0)
+    scene.outbox.look_at_all()
+    await asyncio.sleep(0.9 * USUAL.stale_after_s)
+    assert not scene.outbox.is_any_stale([signed(0)])
+    await asyncio.sleep(0.2 * USUAL.stale_after_s)
+    assert scene.outbox.is_any_stale([signed(0)])
+    assert not scene.outbox.is_any_stale([signed(0, sender=1)])
+    assert not scene.outbox.is_any_stale([signed(1)])

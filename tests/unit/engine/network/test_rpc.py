@@ -7,7 +7,7 @@ import asyncio
 import base64
 import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +15,9 @@ import pytest
 
 from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
 from cairn.running_clock import PARTS
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
+
+pytestmark = pytest.mark.virtual_time
 
 Answer = Callable[[object], bytes]
 TIMEOUT_S = 2.0
@@ -71,13 +73,6 @@ async def serving(answer: Answer) -> AsyncIterator[tuple[Server, Rpc]]:
                 await asyncio.sleep(0.001)
 
 
-def run(scenario: Awaitable[None]) -> None:
-    async def main() -> None:
-        await scenario
-
-    run_virtual(main())
-
-
 RESULT = {
     "node_info": {"moniker": "node1"},
     "sync_info": {"latest_block_height": "12", "catching_up": True},
@@ -87,68 +82,50 @@ STATUS = json.dumps({"jsonrpc": "2.0", "id": 1, "result": RESULT}).encode()
 
 
 @pytest.mark.parametrize("form", [http, chunked])
-def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
-    async def scenario() -> None:
-        async with serving(lambda request: form(STATUS)) as (server, rpc):
-            for _ in range(3):
-                status = await rpc.status()
-                assert status.catching_up
-                assert (status.is_validator, status.name, status.public_key) == (True, "node1", bytes([1, 2, 3]))
-            assert server.connections == 1
-
-    run(scenario())
+async def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
+    async with serving(lambda request: form(STATUS)) as (server, rpc):
+        for _ in range(3):
+            status = await rpc.status()
+            assert status.catching_up
+            assert (status.is_validator, status.name, status.public_key) == (True, "node1", bytes([1, 2, 3]))
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize(
     ("heights", "latest"), [([], []), (["1"], [0]), (["5", None, "12"], [4, 11]), (["0", "2"], [1])]
 )
-def test_the_latest_block_of_each_peer_that_has_told_it(heights: list[str | None], latest: list[int]) -> None:
+async def test_the_latest_block_of_each_peer_that_has_told_it(heights: list[str | None], latest: list[int]) -> None:
     states = [None if height is None else {"round_state": {"height": height, "round": 0}} for height in heights]
     peers = [{"node_address": "ab@127.0.0.1:1", "peer_state": state} for state in states]
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"round_state": {}, "peers": peers}}
-
-    async def scenario() -> None:
-        async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
-            assert await rpc.peer_heights() == latest
-            assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "dump_consensus_state"}]
-
-    run(scenario())
+    async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
+        assert await rpc.peer_heights() == latest
+        assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "dump_consensus_state"}]
 
 
-def test_how_many_peers_there_are() -> None:
+async def test_how_many_peers_there_are() -> None:
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"listening": True, "n_peers": "3", "peers": []}}
-
-    async def scenario() -> None:
-        async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
-            assert await rpc.count_peers() == 3
-            assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "net_info"}]
-
-    run(scenario())
+    async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
+        assert await rpc.count_peers() == 3
+        assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "net_info"}]
 
 
-def test_a_broadcast_is_accepted_or_refused_with_cometbfts_message() -> None:
+async def test_a_broadcast_is_accepted_or_refused_with_cometbfts_message() -> None:
     full = {"code": -32603, "message": "Internal error", "data": "mempool is full"}
     answers = iter([{"id": 1, "result": {"code": 0}}, {"id": 1, "error": full}])
-
-    async def scenario() -> None:
-        async with serving(lambda request: http(json.dumps(next(answers)).encode())) as (server, rpc):
-            assert await rpc.broadcast(b"a") is None
-            assert await rpc.broadcast(b"b") == CometBftRefusal(-32603, "Internal error", "mempool is full")
-            calls = [call for call in server.requests if isinstance(call, dict)]
-            assert [base64.b64decode(call["params"]["tx"]) for call in calls] == [b"a", b"b"]
-            assert {call["method"] for call in calls} == {"broadcast_tx_async"}
-
-    run(scenario())
+    async with serving(lambda request: http(json.dumps(next(answers)).encode())) as (server, rpc):
+        assert await rpc.broadcast(b"a") is None
+        assert await rpc.broadcast(b"b") == CometBftRefusal(-32603, "Internal error", "mempool is full")
+        calls = [call for call in server.requests if isinstance(call, dict)]
+        assert [base64.b64decode(call["params"]["tx"]) for call in calls] == [b"a", b"b"]
+        assert {call["method"] for call in calls} == {"broadcast_tx_async"}
 
 
-def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
-    async def scenario() -> None:
-        async with serving(lambda request: http(STATUS, "Connection: close")) as (server, rpc):
-            await rpc.status()
-            await rpc.status()
-            assert server.connections == 2
-
-    run(scenario())
+async def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+    async with serving(lambda request: http(STATUS, "Connection: close")) as (server, rpc):
+        await rpc.status()
+        await rpc.status()
+        assert server.connections == 2
 
 
 @pytest.mark.parametrize(
@@ -165,92 +142,73 @@ def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
         ),
     ],
 )
-def test_an_invalid_answer_raises_rpc_away(answer: bytes) -> None:
-    async def scenario() -> None:
-        async with serving(lambda request: answer) as (_, rpc):
-            for call in (rpc.status, rpc.peer_heights, rpc.count_peers):
-                with pytest.raises(RpcAway):
-                    await call()
-
-    run(scenario())
+async def test_an_invalid_answer_raises_rpc_away(answer: bytes) -> None:
+    async with serving(lambda request: answer) as (_, rpc):
+        for call in (rpc.status, rpc.peer_heights, rpc.count_peers):
+            with pytest.raises(RpcAway):
+                await call()
 
 
-def test_an_answer_that_came_while_this_process_stood_still_is_heard() -> None:
+async def test_an_answer_that_came_while_this_process_stood_still_is_heard() -> None:
     def answer(request: object) -> bytes:
         virtual_loop().spend(4.0)
         return http(STATUS)
 
-    async def scenario() -> None:
-        async with serving(answer) as (_, rpc):
-            for _ in range(2):
-                assert (await rpc.status()).name == "node1"
-
-    run(scenario())
+    async with serving(answer) as (_, rpc):
+        for _ in range(2):
+            assert (await rpc.status()).name == "node1"
 
 
 @pytest.mark.parametrize(("standstill_s", "ends_after_s"), [(0.0, TIMEOUT_S), (4.0, 4.0 + TIMEOUT_S)])
-def test_silence_ends_a_call_also_after_a_standstill(standstill_s: float, ends_after_s: float) -> None:
+async def test_silence_ends_a_call_also_after_a_standstill(standstill_s: float, ends_after_s: float) -> None:
     def silent(request: object) -> bytes:
         virtual_loop().spend(standstill_s)
         return b""
 
-    async def scenario() -> None:
-        async with serving(silent) as (_, rpc):
-            began_at = virtual_loop().now
-            with pytest.raises(RpcAway):
-                await rpc.status()
-            assert virtual_loop().now - began_at == pytest.approx(ends_after_s, abs=TIMEOUT_S / PARTS)
-
-    run(scenario())
+    async with serving(silent) as (_, rpc):
+        began_at = virtual_loop().now
+        with pytest.raises(RpcAway):
+            await rpc.status()
+        assert virtual_loop().now - began_at == pytest.approx(ends_after_s, abs=TIMEOUT_S / PARTS)
 
 
-def test_a_call_ends_though_every_timer_is_late() -> None:
+async def test_a_call_ends_though_every_timer_is_late() -> None:
     async def stand_still_again_and_again() -> None:
         while True:
             await asyncio.sleep(TIMEOUT_S / 100)
             virtual_loop().spend(4.0)
 
-    async def scenario() -> None:
-        async with serving(lambda request: b"") as (_, rpc):
-            standing_still = asyncio.create_task(stand_still_again_and_again())
-            with pytest.raises(RpcAway):
-                await rpc.status()
-            # Each part of the limit is late, and repeated once.
-            assert virtual_loop().now == pytest.approx(2 * PARTS * (TIMEOUT_S / 100 + 4.0))
-            standing_still.cancel()
-
-    run(scenario())
+    async with serving(lambda request: b"") as (_, rpc):
+        standing_still = asyncio.create_task(stand_still_again_and_again())
+        with pytest.raises(RpcAway):
+            await rpc.status()
+        # Each part of the limit is late, and repeated once.
+        assert virtual_loop().now == pytest.approx(2 * PARTS * (TIMEOUT_S / 100 + 4.0))
+        standing_still.cancel()
 
 
 @pytest.mark.parametrize("address", ["unix:///nowhere/rpc.sock", "tcp://127.0.0.1:1"])
-def test_a_refused_connection_raises_rpc_away(address: str) -> None:
-    async def scenario() -> None:
-        rpc = Rpc(address, 1.0)
-        with pytest.raises(RpcAway):
-            await rpc.status()
-        with pytest.raises(RpcAway):
-            await rpc.broadcast(b"a")
-
-    run(scenario())
+async def test_a_refused_connection_raises_rpc_away(address: str) -> None:
+    rpc = Rpc(address, 1.0)
+    with pytest.raises(RpcAway):
+        await rpc.status()
+    with pytest.raises(RpcAway):
+        await rpc.broadcast(b"a")
 
 
-def test_a_cancellation_is_never_lost_in_an_answer() -> None:
+async def test_a_cancellation_is_never_lost_in_an_answer() -> None:
     """Whoever waits for the cancelled caller would wait for ever."""
+    async with serving(lambda request: http(STATUS)) as (server, rpc):
 
-    async def scenario() -> None:
-        async with serving(lambda request: http(STATUS)) as (server, rpc):
+        async def poll() -> None:
+            while True:
+                await rpc.status()
 
-            async def poll() -> None:
-                while True:
-                    await rpc.status()
-
-            for turns in range(40):
-                polling = asyncio.create_task(poll())
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                polling.cancel()
-                for _ in range(MOST_TURNS):
-                    await asyncio.sleep(0)
-                assert polling.done()
-
-    run(scenario())
+        for turns in range(40):
+            polling = asyncio.create_task(poll())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            polling.cancel()
+            for _ in range(MOST_TURNS):
+                await asyncio.sleep(0)
+            assert polling.done()
