@@ -74,7 +74,7 @@ class RunningNode:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def report(self) -> NodeRow:
+    def row(self) -> NodeRow:
         code = self._process.poll()
         if code is not None:
             return NodeRow(status=f"ended with exit code {code}: see {self.log_file}")
@@ -164,15 +164,15 @@ class SignalsSeen:
 def watch(nodes: Sequence[RunningNode], signals: SignalsSeen) -> None:
     console = Console()
     with ThreadPoolExecutor(len(nodes)) as asking, Live(console=console, auto_refresh=False) as live:
-        said: list[NodeRow] = []
+        shown: list[NodeRow] = []
         while not signals.to_stop and any(node.is_running for node in nodes):
-            reports = list(asking.map(RunningNode.report, nodes))
+            rows = list(asking.map(RunningNode.row, nodes))
             if console.is_terminal:
-                live.update(table_of([(node.name, node.url) for node in nodes], reports), refresh=True)
-            elif [report.status for report in reports] != [report.status for report in said]:
-                for node, report in zip(nodes, reports, strict=True):
-                    print(f"{node.name} {node.url} height {report.height}: {report.status}", flush=True)
-            said = reports
+                live.update(table_of([(node.name, node.url) for node in nodes], rows), refresh=True)
+            elif [row.status for row in rows] != [row.status for row in shown]:
+                for node, row in zip(nodes, rows, strict=True):
+                    print(f"{node.name} {node.url} height {row.height}: {row.status}", flush=True)
+            shown = rows
             if signals.to_reload:
                 signals.to_reload = False
                 for node in nodes:
@@ -187,14 +187,14 @@ def pause(seconds: float, signals: SignalsSeen) -> None:
         time.sleep(0.05)
 
 
-def table_of(nodes: Sequence[tuple[str, str]], reports: Sequence[NodeRow]) -> Table:
+def table_of(nodes: Sequence[tuple[str, str]], rows: Sequence[NodeRow]) -> Table:
     """A row for each node, known by its name and URL."""
     table = Table(caption="Ctrl-C stops them all", caption_justify="left")
     for heading in ("node", "API", "height", "peers", "mempool", "status"):
         table.add_column(heading, justify="right" if heading in ("height", "peers", "mempool") else "left")
-    for (name, url), report in zip(nodes, reports, strict=True):
-        status = Text(report.status, "green" if report.status == "ready" else "yellow")
-        table.add_row(name, url, report.height, report.peers, report.mempool, status)
+    for (name, url), row in zip(nodes, rows, strict=True):
+        status = Text(row.status, "green" if row.status == "ready" else "yellow")
+        table.add_row(name, url, row.height, row.peers, row.mempool, status)
     return table
 
 
@@ -203,7 +203,8 @@ class NoAnswer(Exception):
 
 
 def ask(host: str, path: str, timeout_s: float) -> tuple[int, Any]:
-    """The status of the answer and its JSON. Raises `NoAnswer`."""
+    """The status of the answer of a node or of CometBFT, and its JSON. Raises `NoAnswer`."""
+    # Not with httpx, which would make commands load half as long again.
     connection = http.client.HTTPConnection(host, timeout=timeout_s)
     try:
         connection.request("GET", path)

@@ -1,6 +1,7 @@
 """Encrypted keys on disk: a file for each, NAME.json, in the Web3 Secret Storage format (keystore V3) that geth reads.
 
 The wallet library takes more than half a second to load, so only what locks, unlocks or derives a key imports it.
+Passwords and other secrets come from a prompt that does not show them, a file or a variable; never from an argument.
 """
 
 import getpass
