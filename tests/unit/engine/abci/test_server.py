@@ -7,7 +7,7 @@ what has not happened after a moment never will.
 import asyncio
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from cairn.engine.abci.server import MAX_WAITING, AbciServer
 from cairn.engine.abci.wire import FrameReader, frame
 from tests.support.counter_app import CounterApp
 from tests.support.pace import PATIENCE_S
-from tests.support.virtual_time import run_virtual
 
 FLUSH = pb.Request(flush=pb.RequestFlush())
 COMMIT = pb.Request(commit=pb.RequestCommit())
@@ -100,19 +99,6 @@ async def served(handler: AbciHandler) -> AsyncIterator[Stage]:
             await stage.server.close()
 
 
-Scene = Callable[[Stage], Coroutine[None, None, None]]
-
-
-async def staged(handler: AbciHandler, scene: Scene) -> None:
-    async with served(handler) as stage:
-        await scene(stage)
-
-
-def play(handler: AbciHandler, scene: Scene) -> None:
-    """For a handler that does all on the loop."""
-    run_virtual(staged(handler, scene))
-
-
 def kinds(answers: list[pb.Response]) -> list[str | None]:
     return [answer.WhichOneof("value") for answer in answers]
 
@@ -187,20 +173,17 @@ def check_each(answers: list[pb.Response]) -> None:
     assert by_kind["query"].query.value == b"5"
 
 
-def test_every_request_is_answered_by_its_type_and_in_order(tmp_path: Path) -> None:
-    async def scene(stage: Stage) -> None:
+async def test_every_request_is_answered_by_its_type_and_in_order(tmp_path: Path) -> None:
+    async with served(CounterApp(tmp_path)) as stage:
         client = await stage.connect()
         client.send(*ONE_OF_EACH)
         check_each(await client.receive(len(ONE_OF_EACH)))
         assert not stage.server.failed.done()
 
-    asyncio.run(staged(CounterApp(tmp_path), scene))
 
-
-def test_the_same_answers_wherever_the_stream_is_cut(tmp_path: Path) -> None:
+async def test_the_same_answers_wherever_the_stream_is_cut(tmp_path: Path) -> None:
     stream = encoded(*ONE_OF_EACH)
-
-    async def scene(stage: Stage) -> None:
+    async with served(CounterApp(tmp_path)) as stage:
         for cut in range(1, len(stream)):
             client = await stage.connect()
             client.send_bytes(stream[:cut])
@@ -209,13 +192,11 @@ def test_the_same_answers_wherever_the_stream_is_cut(tmp_path: Path) -> None:
             assert kinds(await client.receive(len(ONE_OF_EACH))) == [r.WhichOneof("value") for r in ONE_OF_EACH]
             await client.close()
 
-    asyncio.run(staged(CounterApp(tmp_path), scene))
 
-
-def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_path: Path) -> None:
     app = Gated(tmp_path)
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         client = await stage.connect()
         client.send(check(b"quick 0"), check(b"a"), check(b"b"), check(b"quick 1"), check(b"c"), FLUSH, COMMIT)
         assert (await client.receive(1))[0].check_tx.log == "quick 0"
@@ -235,13 +216,11 @@ def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_
         client.send(check(b"quick 2"), FLUSH)
         assert kinds(await client.receive(2)) == ["check_tx", "flush"]
 
-    play(app, scene)
 
-
-def test_an_unfinished_transaction_holds_up_no_other_connection(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_an_unfinished_transaction_holds_up_no_other_connection(tmp_path: Path) -> None:
     app = Gated(tmp_path)
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         mempool, query = await stage.connect(), await stage.connect()
         mempool.send(check(b"a"))
         await until(lambda: app.called == [b"a"])
@@ -251,18 +230,18 @@ def test_an_unfinished_transaction_holds_up_no_other_connection(tmp_path: Path) 
         app.gates[b"a"].set()
         assert kinds(await mempool.receive(1)) == ["check_tx"]
 
-    play(app, scene)
-
 
 UNKNOWN = frame(b"\xfa\x01\x00")
 MALFORMED = frame(b"\x42\x05\x0a")
 
 
 @pytest.mark.parametrize(("bad", "reason"), [(UNKNOWN, "unknown kind"), (MALFORMED, "not an ABCI request")])
-def test_invalid_bytes_end_the_connection_after_the_earlier_answers(tmp_path: Path, bad: bytes, reason: str) -> None:
+@pytest.mark.virtual_time
+async def test_invalid_bytes_end_the_connection_after_the_earlier_answers(
+    tmp_path: Path, bad: bytes, reason: str
+) -> None:
     app = Gated(tmp_path)
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         client = await stage.connect()
         client.send_bytes(encoded(check(b"quick")) + bad + encoded(check(b"quick")))
         answers = await client.receive_last()
@@ -283,21 +262,17 @@ def test_invalid_bytes_end_the_connection_after_the_earlier_answers(tmp_path: Pa
         client.send(FLUSH)
         assert kinds(await client.receive(1)) == ["flush"]
 
-    play(app, scene)
 
-
-def test_a_message_that_is_too_long_is_refused_before_it_arrives(
+@pytest.mark.virtual_time
+async def test_a_message_that_is_too_long_is_refused_before_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 100)
-
-    async def scene(stage: Stage) -> None:
+    async with served(CounterApp(tmp_path)) as stage:
         client = await stage.connect()
         client.send_bytes(frame(bytes(101))[:1])
         (answer,) = await client.receive_last()
         assert "101 bytes is longer than 100" in answer.exception.error
-
-    play(CounterApp(tmp_path), scene)
 
 
 class Failing(Gated):
@@ -314,12 +289,12 @@ PROPOSAL = pb.Request(process_proposal=pb.RequestProcessProposal(height=1))
 
 @pytest.mark.parametrize("request_", [COMMIT, PROPOSAL])
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_failing_application_is_told_to_cometbft_and_to_the_node(
+@pytest.mark.virtual_time
+async def test_a_failing_application_is_told_to_cometbft_and_to_the_node(
     tmp_path: Path, request_: pb.Request, behind: bool
 ) -> None:
     app = Failing(tmp_path)
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         client = await stage.connect()
         if behind:
             client.send(check(b"a"))
@@ -333,18 +308,17 @@ def test_a_failing_application_is_told_to_cometbft_and_to_the_node(
         assert answers[-1].exception.error == "OSError: the disk is gone"
         assert isinstance(await asyncio.wait_for(stage.server.failed, 1), OSError)
 
-    play(app, scene)
-
 
 @pytest.mark.parametrize("failure", [OSError("a defect"), StoreUnavailable("the disk is full")], ids=["defect", "disk"])
-def test_a_defect_is_logged_with_its_trace_and_a_failing_disk_by_its_reason_alone(
+@pytest.mark.virtual_time
+async def test_a_defect_is_logged_with_its_trace_and_a_failing_disk_by_its_reason_alone(
     tmp_path: Path, failure: Exception
 ) -> None:
     class FailingCommit(CounterApp):
         def commit(self) -> int:
             raise failure
 
-    async def scene(stage: Stage) -> None:
+    async with served(FailingCommit(tmp_path)) as stage:
         client = await stage.connect()
         with capture_logs() as logs:
             client.send(COMMIT)
@@ -353,13 +327,11 @@ def test_a_defect_is_logged_with_its_trace_and_a_failing_disk_by_its_reason_alon
         assert told["reason"] == reason_of(failure)
         assert told["exc_info"] is (failure if isinstance(failure, OSError) else None)
 
-    play(FailingCommit(tmp_path), scene)
 
-
-def test_closing_drops_what_is_unfinished(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_closing_drops_what_is_unfinished(tmp_path: Path) -> None:
     app = Gated(tmp_path)
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         client = await stage.connect()
         client.send(check(b"a"), check(b"b"), FLUSH)
         await until(lambda: len(app.called) == 2)
@@ -368,10 +340,9 @@ def test_closing_drops_what_is_unfinished(tmp_path: Path) -> None:
         assert await client.receive_last() == []
         assert app.finished == []
 
-    play(app, scene)
 
-
-def test_a_connection_that_goes_away_takes_its_unfinished_answers_along(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_a_connection_that_goes_away_takes_its_unfinished_answers_along(tmp_path: Path) -> None:
     class Pooled(Gated):
         """Returns a future instead of a coroutine."""
 
@@ -383,8 +354,7 @@ def test_a_connection_that_goes_away_takes_its_unfinished_answers_along(tmp_path
         futures: list[asyncio.Future[m.TxResult]] = []
 
     app = Pooled(tmp_path)
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         client = await stage.connect()
         client.send(check(b"a"), check(b"b"))
         await until(lambda: len(app.called) == 2)
@@ -392,11 +362,10 @@ def test_a_connection_that_goes_away_takes_its_unfinished_answers_along(tmp_path
         await until(lambda: len(stage.server._connections) == 0)
         await until(lambda: all(future.cancelled() for future in app.futures))
 
-    play(app, scene)
 
-
-def test_a_dead_servers_socket_is_taken_over(tmp_path: Path) -> None:
-    async def scene(stage: Stage) -> None:
+@pytest.mark.virtual_time
+async def test_a_dead_servers_socket_is_taken_over(tmp_path: Path) -> None:
+    async with served(CounterApp(tmp_path)) as stage:
         await stage.server.close()
         # From Python 3.13 on a server that is closed removes its socket; one that is killed never does.
         stage.path.unlink(missing_ok=True)
@@ -411,14 +380,12 @@ def test_a_dead_servers_socket_is_taken_over(tmp_path: Path) -> None:
         assert kinds(await client.receive(1)) == ["flush"]
         await again.close()
 
-    play(CounterApp(tmp_path), scene)
 
-
-def test_reading_stops_while_too_much_is_unfinished(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_reading_stops_while_too_much_is_unfinished(tmp_path: Path) -> None:
     app = Gated(tmp_path)
     txs = [b"%d:" % number + bytes(1_000) for number in range(3 * MAX_WAITING)]
-
-    async def scene(stage: Stage) -> None:
+    async with served(app) as stage:
         client = await stage.connect()
         for tx in txs:
             client.send(check(tx))
@@ -430,13 +397,11 @@ def test_reading_stops_while_too_much_is_unfinished(tmp_path: Path) -> None:
         answers = await client.receive(len(txs))
         assert [answer.check_tx.log.encode() for answer in answers] == txs
 
-    play(app, scene)
 
-
-def test_reading_stops_while_answers_are_not_read(tmp_path: Path) -> None:
+@pytest.mark.virtual_time
+async def test_reading_stops_while_answers_are_not_read(tmp_path: Path) -> None:
     message = "x" * 1_000_000
-
-    async def scene(stage: Stage) -> None:
+    async with served(CounterApp(tmp_path)) as stage:
         client = await stage.connect()
         sent = 60
         for _ in range(sent):
@@ -446,5 +411,3 @@ def test_reading_stops_while_answers_are_not_read(tmp_path: Path) -> None:
             await asyncio.wait_for(client.drained(), 1.0)
         answers = await client.receive(sent)
         assert all(answer.echo.message == message for answer in answers)
-
-    play(CounterApp(tmp_path), scene)
