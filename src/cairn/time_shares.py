@@ -226,7 +226,14 @@ class _Turn:
 
 
 class _Queue:
-    """Waiting work by client, and a virtual time: the least that a waiting client has used."""
+    """Waiting work by client, in the order of fair queueing by virtual time.
+
+    Each client has an account of the time that it used, and the one with the least is next. Virtual time is what that
+    one has used. Who comes new, or comes back, begins there: nobody saves up for later.
+
+    For example, A has used 30 ms and B 10 ms, and both wait: B has slices of 1 ms until it has used more than A, then
+    they take turns. C, who comes when both are at 31 ms, begins at 31 ms, too.
+    """
 
     def __init__(self) -> None:
         self._used_s: dict[str, float] = {}

@@ -94,7 +94,7 @@ class SenderBudgetMachine(RuleBasedStateMachine):
         old = self.find(nonce)
         reason: type[TxRejected] | None = None
         try:
-            self.queue.check_place(tx, old, self.gap)
+            self.queue.check_nonce(tx, old, self.gap)
             self.queue.check_funds(tx, old)
         except TxRejected as refusal:
             reason = type(refusal)

@@ -58,7 +58,10 @@ class Operation:
 
     def __call__(self, handler: RouteHandler) -> RouteHandler:
         self.name = handler.__name__
-        self.summary, self.description = re.split(r"(?<=[.?])\s+", handler.__doc__ or "", maxsplit=1)
+        said = re.split(r"(?<=[.?])\s+", handler.__doc__ or "", maxsplit=1)
+        if len(said) != 2:
+            raise TypeError(f"the docstring of {self.name} needs a sentence as summary, and a description after it")
+        self.summary, self.description = said
         query_names = [parameter.name for parameter in self.parameters if not self.has_in_path(parameter)]
 
         @wraps(handler)

@@ -47,21 +47,22 @@ def _price_too_low(tx: Tx, base_fee: int) -> GasPriceTooLow:
 class SenderBudget(msgspec.Struct, gc=False, eq=False):
     """What one sender's transactions cost, and which nonce is next.
 
-    Its owner holds the transactions, and reports additions and removals.
+    It counts those from the account's nonce on that have no gap between them, and the cost of those after a gap. Its
+    owner holds the transactions, and reports additions and removals.
 
     nonce            next_nonce
       |                  |
-      [ no gap          ] gap  [ only counted  ]
+      [ without a gap   ]      [ after a gap: only their cost ]
     """
 
     balance: int
-    """The account's balance before the queue is paid, including what it received meanwhile."""
+    """The account's balance before any of them is paid, including what it received meanwhile."""
     nonce: int
-    """The account's nonce, which the first in the queue has."""
+    """The account's nonce, which the first of them has."""
     next_nonce: int
     """The nonce that the next one must have."""
     cost: int = 0
-    """The cost of all in the queue and after a gap. While the balance covers it, each can be paid for.
+    """The cost of all, those after a gap too. While the balance covers it, each can be paid for.
 
     In a block it is what they pay: a block may hold what no mempool would accept.
     """
@@ -69,7 +70,7 @@ class SenderBudget(msgspec.Struct, gc=False, eq=False):
     # Whether one fits.
 
     def take(self, tx: Tx, tx_cost: int) -> bool:
-        """Add `tx`, which costs `tx_cost`, to the queue if it has the next nonce and can be paid for."""
+        """Add `tx`, which costs `tx_cost`, if it has the next nonce and can be paid for."""
         cost = self.cost + tx_cost
         if tx.nonce != self.next_nonce or cost > self.balance:
             return False
@@ -89,7 +90,7 @@ class SenderBudget(msgspec.Struct, gc=False, eq=False):
             return InsufficientFunds(f"the transfer costs {tx.debit} with its fee; the account holds {account.balance}")
         return NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
 
-    def check_place(self, tx: Tx, old: Tx | None, nonce_gap: int = 0) -> None:
+    def check_nonce(self, tx: Tx, old: Tx | None, nonce_gap: int = 0) -> None:
         """Raise `TxRejected` unless `tx` may replace `old`, or be added if there is no `old`.
 
         `nonce_gap` is how many nonces may be missing before it.
@@ -117,7 +118,7 @@ class SenderBudget(msgspec.Struct, gc=False, eq=False):
 
     @property
     def account(self) -> Account:
-        """The account once all of the queue is applied."""
+        """The account once all without a gap are applied."""
         return Account(self.balance - self.cost, self.next_nonce)
 
     @property

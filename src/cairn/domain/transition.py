@@ -59,7 +59,7 @@ class Ledger:
     def __init__(self, view: StateView, rules: Rules) -> None:
         self._view = view
         self._rules = rules
-        self._queues: dict[Address, _BlockSender] = {}
+        self._senders: dict[Address, _BlockSender] = {}
         """One for each account that the block changes."""
         self._fees = 0
         self._room = rules.block_gas_limit // TRANSFER_GAS
@@ -73,36 +73,36 @@ class Ledger:
         if self._room == 0:
             raise InvalidBlock(f"the block's gas limit of {self._rules.block_gas_limit} is used up")
         validate_tx(tx, self._rules)
-        queues = self._queues
-        sender = queues.get(tx.sender) or self._load(tx.sender)
+        senders = self._senders
+        sender = senders.get(tx.sender) or self._load(tx.sender)
         # Subtract before adding: then a transfer to oneself is no special case.
         # What counts in a block is what it pays. In a mempool it is what it may pay.
         if not sender.take(tx, tx.debit):
             raise sender.refusal(tx)
-        recipient = queues.get(tx.to) or self._load(tx.to)
+        recipient = senders.get(tx.to) or self._load(tx.to)
         recipient.balance += tx.value
         self._fees += TRANSFER_GAS * tx.gas_price
         self._room -= 1
 
     def account(self, address: Address) -> Account:
         """As the block leaves it so far, but for fees."""
-        return (self._queues.get(address) or self._load(address)).account
+        return (self._senders.get(address) or self._load(address)).account
 
     def close(self, proposer: Address) -> list[AccountChange]:
         """Pay the fees, and list the accounts that differ now."""
         if self._fees:
-            (self._queues.get(proposer) or self._load(proposer)).balance += self._fees
+            (self._senders.get(proposer) or self._load(proposer)).balance += self._fees
         return [
-            (address, queue.before, after)
-            for address, queue in self._queues.items()
-            if (after := queue.account) != queue.before
+            (address, sender.before, after)
+            for address, sender in self._senders.items()
+            if (after := sender.account) != sender.before
         ]
 
     def _load(self, address: Address) -> _BlockSender:
         account = self._view.account(address)
         # From here on the block has its own copy: the view is not asked for the account again.
-        queue = self._queues[address] = _BlockSender(account.balance, account.nonce, account.nonce, before=account)
-        return queue
+        sender = self._senders[address] = _BlockSender(account.balance, account.nonce, account.nonce, before=account)
+        return sender
 
 
 def build_block(

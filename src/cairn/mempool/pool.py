@@ -173,7 +173,7 @@ class Mempool:
 
     def _check(self, tx: Tx, sender_txs: SenderTxs, old: Tx | None, nonce_gap: int | None) -> None:
         limits = self._limits
-        sender_txs.check_place(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
+        sender_txs.check_nonce(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
         if old is None and len(sender_txs) >= limits.per_sender:
             raise SenderLimit(f"the sender has {limits.per_sender} transactions in the mempool, which is the most")
         sender_txs.check_funds(tx, old)
@@ -207,7 +207,7 @@ class Mempool:
         """Drop what is no longer valid, after the state has changed by more than a block."""
         return [drop for sender in self._senders() for drop in self._settle(sender, self._end)]
 
-    def jump(self) -> list[Drop]:
+    def settle_after_unseen_blocks(self) -> list[Drop]:
         """Forget what is no longer valid, after blocks that were never seen here: they may have confirmed it."""
         return [drop for sender in self._senders() for drop in self._settle(sender, self._forget_passed)]
 

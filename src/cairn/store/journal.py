@@ -5,17 +5,17 @@ in a segment never changes; a segment goes, the oldest first, when no transactio
 long-lived transaction does not hold back many dead ones, the living ones of the oldest segment are written again, at
 the end, once the journal is much larger than what lives in it.
 
-Opening reads all segments, writes what lives into a new one, syncs it, and only then removes the old ones. Besides
-tidying up, this makes a promise out of what was read: after a failed sync the kernel may show data that is not on disk
-(it drops the dirty mark, not the page), so nothing is trusted that was not written and synced anew; first of all the
-last frame, in its place, behind which the new segment goes on.
+Opening reads all segments, writes what lives into a new one, syncs it, and only then removes the old ones. This is not
+only to tidy up. After a failed sync the kernel may show data that is not on disk (it drops the dirty mark, not the
+page). So what was read is trusted only once it was written and synced again: first the last frame, where it stands,
+then all that lives, in the new segment behind it.
 
 Nothing in the journal itself tells a frame that was torn from a last one that was lost, nor an oldest segment that was
 removed from one that is missing. So where it starts and ends is kept elsewhere too (`Bounds`), and an opening that does
 not find all in between is refused, before it changes anything.
 
     payload of a frame, any number of:
-        1 | order 8 | received at 8 | waits since 8 | transaction record 282      ADD
+        1 | order 8 | received at 8 | queued since 8 | transaction record 282      ADD
         2 | reason 1 | transaction hash 32                                        DROP
         3 | seconds that the node has been up 8                                   UPTIME
         4 | reason 1 | transaction hash 32                                        LEAVE
@@ -24,7 +24,7 @@ After a LEAVE the transaction is not in the mempool, but may still be confirmed 
 is settled. It comes after its ADD; a later ADD of the same transaction takes it back.
 
 The time up runs on from one life of the node to the next, so that what waits is counted by it and not by a clock that
-somebody may set. Every segment begins with it, and so it outlives the removal of the others. `waits since` is a moment
+somebody may set. Every segment begins with it, and so it outlives the removal of the others. `queued since` is a moment
 of it, or -1 for a transaction that could be mined when it was accepted.
 """
 
@@ -283,7 +283,10 @@ class Journal:
         self._left.pop(tx_hash, None)
 
     def sync(self) -> None:
-        """Put everything appended on disk. Raises `StoreUnavailable`; the journal is then of no further use."""
+        """Put everything appended on disk, and remove segments that nothing needs any more.
+
+        Raises `StoreUnavailable`; the journal is then of no further use.
+        """
         self._check_usable()
         try:
             if self._buffer:

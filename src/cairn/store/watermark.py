@@ -8,10 +8,12 @@ Followers read it too: a block above it may be in RocksDB's log already, but is 
 The same holds for the journal, whose last frame may be torn: the end that it must reach is noted here after each of its
 syncs, before anybody is answered, and is synced with every block; where it must start, before its oldest segment goes.
 
-    numbers, 4 pages each:    blocks on disk (newest height + 1)    first page 0
-                              oldest height that is kept                       4
-                              first frame of the journal                       8
-                              frames of the journal, gone ones too            12
+    numbers, 4 pages each:                   first page    written                            synced
+        blocks on disk (newest height + 1)            0    after a block's write is synced    at once
+        oldest height that is kept                    4    before blocks are removed          no
+        first frame of the journal                    8    before a segment is removed        at once
+        frames of the journal since its beginning    12    after each of its syncs            with the next block
+
     page of 4,096 bytes:      number 8 | CRC-32 of its kind and it 4 | zeros           (big-endian)
 
 Pages 0 and 1 of a number are written in turn, by its lowest bit, so a write that is torn leaves the number before it;

@@ -150,17 +150,17 @@ def test_a_cost_beyond_256_bits_is_refused_for_insufficient_funds() -> None:
 
 def test_a_used_nonce_is_refused_as_too_low() -> None:
     with pytest.raises(NonceTooLow, match="nonce is 2; the account's next one is 3"):
-        filled(2, 10 * COST).check_place(transfer(1, 2), None)
+        filled(2, 10 * COST).check_nonce(transfer(1, 2), None)
 
 
 def test_a_nonce_further_ahead_than_the_gap_is_refused() -> None:
     queue = filled(2, 10 * COST)
-    queue.check_place(transfer(1, 5), None)
+    queue.check_nonce(transfer(1, 5), None)
     with pytest.raises(NonceTooHigh, match="nonce is 6; the sender's next one is 5"):
-        queue.check_place(transfer(1, 6), None)
-    queue.check_place(transfer(1, 8), None, nonce_gap=3)
+        queue.check_nonce(transfer(1, 6), None)
+    queue.check_nonce(transfer(1, 8), None, nonce_gap=3)
     with pytest.raises(NonceTooHigh, match="nonce is 9; the next one is 5, and 3 ahead is the most"):
-        queue.check_place(transfer(1, 9), None, nonce_gap=3)
+        queue.check_nonce(transfer(1, 9), None, nonce_gap=3)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_a_replacement_must_pay_ten_percent_more(price: int, least: int) -> None
     old = transfer(1, 3, gas_price=price)
     assert least_replacement_price(price) == least
     queue = filled(1, 10 * COST)
-    queue.check_place(transfer(1, 3, gas_price=least), old)
+    queue.check_nonce(transfer(1, 3, gas_price=least), old)
     with pytest.raises(ReplacementUnderpriced, match=f"pays {price}, and a replacement must pay 10 % more"):
-        queue.check_place(transfer(1, 3, gas_price=least - 1, value=2), old)
+        queue.check_nonce(transfer(1, 3, gas_price=least - 1, value=2), old)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_replacement_with_a_cap_raised_too_little_is_refused_by_that_cap(new: 
 
 
 def test_the_same_one_again_is_no_replacement() -> None:
-    filled(1, 10 * COST).check_place(transfer(1, 3), transfer(1, 3))
+    filled(1, 10 * COST).check_nonce(transfer(1, 3), transfer(1, 3))
 
 
 # Whether all can be paid for.

@@ -143,6 +143,8 @@ class Submitter:
             await asyncio.sleep(0)
             return admitting
         nonce = await self._gateway.next_nonce(draft.sender)
+        # A core that has ended meanwhile cannot tell the nonce: then the signature would seem to be wrong.
+        self.accepting_info()
         try:
             tx = build_tx(replace(draft, nonce=nonce), signature, info.chain_id)
         except InvalidSignature:

@@ -38,6 +38,14 @@ HALF_CLOSED_S = 5.0
 
 
 class HttpProtocol(asyncio.Protocol):
+    """What a connection does with bytes that come depends on these, from the first that holds:
+
+    _is_over     our side is closed (`_linger`, or a WebSocket took over): discarded, until the client closes or is cut
+    is_refused   a request could not be read: discarded; the answers before it are written, the refusal, then `_linger`
+    _is_closing  the client or the server ends: what has come is answered, then the connection is closed
+    none         parsed, unless too much waits (`read_paused`), or the client has to wait for its turn
+    """
+
     def __init__(self, state: ServerState, slot: ConnectionSlot | None = None) -> None:
         """`slot` is that of a connection that has one already."""
         self._state = state

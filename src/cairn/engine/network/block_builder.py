@@ -59,9 +59,6 @@ def tell_evidence(before: Governance, after: Governance, height: int) -> None:
         )
 
 
-log = structlog.get_logger("cairn.network")
-
-
 class Judged(NamedTuple):
     """A proposal that was found valid, and its outcome."""
 

@@ -172,7 +172,7 @@ class NetworkEngine:
     def _restored(self) -> None:
         """The chain starts from a snapshot: remove what is not valid in its state."""
         self._overlay.clear()
-        self.dropped(self._pool.jump())
+        self.dropped(self._pool.settle_after_unseen_blocks())
         self._blocks.jump()
         self._watch.committed()
 

@@ -112,8 +112,9 @@ class Outbox:
         self._is_blocked = False
         """CometBFT's mempool was full; it may have room again after a block."""
         self._scan_at = 0.0
-        self._send_at = 0.0
         """The next scan is not before this time, unless CometBFT restarts or makes room."""
+        self._send_at = 0.0
+        """New arrivals are gathered until this time."""
 
     # What happens.
 

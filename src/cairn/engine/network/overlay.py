@@ -102,7 +102,7 @@ class Overlay:
         """Raise `TxRejected` unless `tx` has its sender's next nonce, or replaces another at a higher price."""
         sender_txs = self._sender_txs_of(tx.sender)
         old = sender_txs.find(tx.nonce)
-        sender_txs.check_place(tx, old)
+        sender_txs.check_nonce(tx, old)
         sender_txs.check_funds(tx, old)
 
     def add(self, tx: Tx) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cairn.api.chain_view import ChainView
 from cairn.api.rest.submission_fields import read_fields, split_batch
-from cairn.api.rest.submissions import parse_submission
-from cairn.domain.errors import InvalidField, MalformedJson, NodeError
+from cairn.api.rest.submissions import Submitter, parse_submission
+from cairn.domain.errors import InvalidField, MalformedJson, NodeError, StoreUnavailable
 from cairn.domain.json_fields import MAX_BATCH
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, Draft
+from tests.support.core_fixtures import CHAIN_ID, signed
+from tests.support.rest_node import body_of
+from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 SENDER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 RECIPIENT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -342,3 +347,18 @@ def test_a_body_with_more_parts_than_a_transaction_is_refused_by_counting_them(p
     for start in (b"[", b'{"from":[', b'{"value":{'):
         with pytest.raises(MalformedJson, match="more parts than a transaction"):
             parse_submission(start + part * (2**17 // len(part)), 1)
+
+
+async def test_a_submission_without_a_nonce_is_refused_as_unavailable_when_the_core_ends_meanwhile() -> None:
+    view = ChainView(Path("unused"), chain_id=CHAIN_ID)
+    view.info = INFO
+    view.on_phase("ready", "")
+
+    class EndingGateway(ScriptedGateway):
+        async def next_nonce(self, sender: Address) -> int:
+            view.on_phase("unavailable", "the disk is full")
+            return 0
+
+    body = {name: value for name, value in body_of(signed(3)).items() if name != "nonce"}
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        await Submitter(EndingGateway(), view).begin(json.dumps(body).encode())

@@ -167,7 +167,7 @@ function historyButton(address, { live, signal }) {
  */
 function accountCard(account, again) {
     const shown = checksummed(account.address);
-    const queued = account.pendingNonce - account.nonce;
+    const pending = account.pendingNonce - account.nonce;
     const dev = devName(account.address);
     return card(
         null,
@@ -175,7 +175,7 @@ function accountCard(account, again) {
             dev !== null && ["Name", dev],
             ["Address", copyable(shown, "address")],
             ["Balance", h("span", { class: "balance" }, amount(account.balance))],
-            ["Transactions sent", [grouped(account.nonce), queued > 0n && ` and ${grouped(queued)} pending`]],
+            ["Transactions sent", [grouped(account.nonce), pending > 0n && ` and ${grouped(pending)} pending`]],
             ["Label", labelForm(account.address, again)],
             ["QR code", h("details", { class: "qr" }, h("summary", null, "Show the QR code"), qrCode(shown))],
         ),
