@@ -20,7 +20,7 @@ from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
-from cairn.api.server.exchange import Answering, Exchange, HotRoute
+from cairn.api.server.exchange import AnswerFuture, Exchange, HotRoute
 from cairn.api.server.http_heads import NO_STORE, STATUS_LINES, Header, encode_lines, whole_response
 from cairn.config import Settings
 from cairn.core.gateway import Admission
@@ -69,7 +69,7 @@ class Heads:
         status, headers, body = encode_problem(error)
         return whole_response(self._common_lines, status, [*headers, NO_STORE, *self._headers], body)
 
-    def failure_of(self, answering: Answering) -> bytes:
+    def failure_of(self, answering: AnswerFuture) -> bytes:
         """The whole answer, where there is no result."""
         if answering.cancelled():
             return self.problem(ShuttingDown("the node is shutting down"))
@@ -97,7 +97,7 @@ class HealthRoute:
     def begin(self, request: Exchange, used_s: float) -> bytes:
         return self._answer
 
-    def answer(self, answering: Answering) -> Sequence[bytes]:
+    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
         raise AssertionError("it answers at once")
 
 
@@ -108,8 +108,8 @@ class SubmitRoute:
     is_alone = False
     is_limited = True
 
-    def __init__(self, intake: Submitter, heads: Heads) -> None:
-        self._intake = intake
+    def __init__(self, submitter: Submitter, heads: Heads) -> None:
+        self._submitter = submitter
         self._heads = heads
         self._pending = self._confirmed = b""
 
@@ -119,13 +119,13 @@ class SubmitRoute:
     def _start(self, start: bytes) -> bytes:
         return self._heads.ok + b"%d\r\n\r\n" % (len(start) + HASH_DIGITS + len(_END)) + start
 
-    def begin(self, request: Exchange, used_s: float) -> Answering | bytes | None:
+    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
         try:
-            return self._intake.admit_complete(request.body)
+            return self._submitter.admit_complete(request.body)
         except NodeError as refused:
             return self._heads.problem(refused)
 
-    def answer(self, answering: Answering) -> Sequence[bytes]:
+    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
         if answering.cancelled() or answering.exception() is not None:
             return (self._heads.failure_of(answering),)
         admission: Admission = answering.result()
@@ -146,7 +146,7 @@ class CallRoute:
         self._shares = shares
         self._heads = heads
 
-    def begin(self, request: Exchange, used_s: float) -> Answering | bytes | None:
+    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
         body = request.body
         caller = Caller(request.address, self._limiter, request.is_gone, already_counted=1)
         answering = self._calls.answer(body, caller)
@@ -156,7 +156,7 @@ class CallRoute:
             answering = self._shares.run(request.payer, answering, "reads", request.is_gone, used_s)
         return asyncio.get_running_loop().create_task(answering)
 
-    def answer(self, answering: Answering) -> Sequence[bytes]:
+    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
         if answering.cancelled() or answering.exception() is not None:
             return (self._heads.failure_of(answering),)
         answer: bytes | None = answering.result()
@@ -177,26 +177,26 @@ class ConfirmedRoute:
         self._view = view
         self._heads = heads
 
-    def begin(self, request: Exchange, used_s: float) -> Answering | bytes | None:
+    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
         try:
             body = self._view.find_confirmed(TxHash(unhexlify(request.target[len(GET_TX) :])))
         except (HexError, NodeError):
             return None
         return None if body is None else self._heads.ok + b"%d\r\n\r\n" % len(body) + body
 
-    def answer(self, answering: Answering) -> Sequence[bytes]:
+    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
         raise AssertionError("it answers at once")
 
 
 class HotRoutes:
     def __init__(
-        self, view: ChainView, intake: Submitter, calls: Dispatcher, hosts: HostList, origins: OriginList,
+        self, view: ChainView, submitter: Submitter, calls: Dispatcher, hosts: HostList, origins: OriginList,
         limiter: RateLimiter, shares: TimeShares, settings: Settings,
     ) -> None:  # fmt: skip
         self._hosts = hosts
         self._max_body_bytes = min(settings.max_body_bytes, MAX_HOT_BODY_BYTES)
         self._rest_heads, self._rpc_heads = Heads(origins, for_wallets=False), Heads(origins, for_wallets=True)
-        self._submit = SubmitRoute(intake, self._rest_heads)
+        self._submit = SubmitRoute(submitter, self._rest_heads)
         self._posts: dict[bytes, HotRoute] = {
             b"/tx": self._submit,
             b"/rpc": CallRoute(calls, limiter, shares, self._rpc_heads),

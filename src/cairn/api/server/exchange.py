@@ -16,7 +16,7 @@ from cairn.api.server.http_heads import Header, encode_head
 from cairn.domain.errors import Internal, NodeError
 from cairn.time_shares import QueueName
 
-Answering = asyncio.Future[Any]
+AnswerFuture = asyncio.Future[Any]
 """What a hot route's answer is made from, once it is there."""
 Client = tuple[str, int]
 
@@ -42,13 +42,13 @@ class HotRoute(Protocol):
     def is_limited(self) -> bool:
         """Its requests count against the rate limit."""
 
-    def begin(self, request: "Exchange", used_s: float) -> Answering | bytes | None:
+    def begin(self, request: "Exchange", used_s: float) -> AnswerFuture | bytes | None:
         """The whole answer, or what it is made from once it is there; None when only the application can tell.
 
         A route without a queue charges the client for `used_s` of its time, too, which was used before.
         """
 
-    def answer(self, answering: Answering) -> Sequence[bytes]:
+    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
         """The whole answer, in parts that need no copy of a long body."""
 
 
@@ -126,7 +126,7 @@ class Exchange:
     disconnected = False
     """Nobody waits for the answer any more."""
     is_answering = is_answered = False
-    answering: Answering | None = None
+    answering: AnswerFuture | None = None
     """What a hot route's answer is made from."""
     parts: Sequence[bytes] = ()
     """The whole answer of a hot route, while others before it are due."""

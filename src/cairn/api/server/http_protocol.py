@@ -15,7 +15,7 @@ from starlette.types import Scope
 from cairn.api.server.access import client_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
-from cairn.api.server.exchange import Answering, Client, Exchange, HotRoute
+from cairn.api.server.exchange import AnswerFuture, Client, Exchange, HotRoute
 from cairn.api.server.http_heads import CLOSE, RequestHead, asks_for_websocket
 from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
@@ -143,7 +143,7 @@ class HttpProtocol(asyncio.Protocol):
         if self.due and not self.waiting and not self._unparsed:
             # So its answer says that it is the last.
             self.due[-1].keeps_alive = False
-        self._settle()
+        self._update()
 
     def pause_writing(self) -> None:
         self.write_paused = True
@@ -155,7 +155,7 @@ class HttpProtocol(asyncio.Protocol):
         self.write_paused = False
         self._writable.set()
         self._heard_at = self._state.now
-        self._settle()
+        self._update()
 
     async def drain(self) -> None:
         await self._writable.wait()
@@ -184,7 +184,7 @@ class HttpProtocol(asyncio.Protocol):
         elif since is not None:
             if now - since > state.header_timeout_s and not self.read_paused:
                 self._refuse(RequestTimeout(f"the request did not arrive within {state.header_timeout_s:g} s"))
-                self._settle()
+                self._update()
         elif self.is_idle:
             timeout_s = state.first_byte_timeout_s if self._is_silent else state.idle_timeout_s
             if now - self._heard_at > timeout_s:
@@ -199,7 +199,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._unparsed = self._unparsed + data if self._unparsed else data
         if self._waits_for_turn or self._is_scheduled:
-            self._settle()
+            self._update()
         else:
             self._go_on()
 
@@ -220,7 +220,7 @@ class HttpProtocol(asyncio.Protocol):
             payer = reader.newest.payer if reader.newest is not None else self._payer
             self._state.shares.charge(payer, "reads", self._use_since(self._state.shares.clock()))
         if self.waiting or self._unparsed or reader.in_body or self.is_refused or self._is_closing:
-            self._settle()
+            self._update()
 
     def _may_parse(self) -> bool:
         """Not while a request waits: what follows it would only fill the memory."""
@@ -373,9 +373,9 @@ class HttpProtocol(asyncio.Protocol):
 
     # Answers out.
 
-    def _answer_ready(self, answering: Answering) -> None:
+    def _answer_ready(self, answering: AnswerFuture) -> None:
         if self._flush():
-            self._settle()
+            self._update()
         elif not answering.cancelled():
             # Seen, also if its client has gone.
             answering.exception()
@@ -419,7 +419,7 @@ class HttpProtocol(asyncio.Protocol):
         # Nobody will read what has come of the body.
         exchange.body = b""
         if exchange.keeps_alive:
-            self._settle()
+            self._update()
         elif self._reader.in_body or self.is_refused:
             self._linger()
         else:
@@ -440,7 +440,7 @@ class HttpProtocol(asyncio.Protocol):
 
     # What follows from all this.
 
-    def _settle(self) -> None:
+    def _update(self) -> None:
         """After each change: go on, end the connection, or wait."""
         is_quiet = not (self.waiting or self._unparsed or self._reader.in_body or self.read_paused)
         if is_quiet and not self.is_refused and not self._is_closing:
@@ -507,7 +507,7 @@ class HttpProtocol(asyncio.Protocol):
     def _refuse(self, error: NodeError) -> None:
         """Answer the newest request in the application's place, behind all before it, and end the connection.
 
-        What follows on it cannot be understood. `_settle` must be called then.
+        What follows on it cannot be understood. `_update` must be called then.
         """
         self.is_refused = True
         self._unparsed = b""

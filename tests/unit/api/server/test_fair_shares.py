@@ -14,7 +14,7 @@ from cairn.api import app, hot_routes
 from cairn.api.hot_routes import SubmitRoute
 from cairn.api.rpc.dispatch import handler_of
 from cairn.api.server import access
-from cairn.api.server.exchange import Answering, Exchange
+from cairn.api.server.exchange import AnswerFuture, Exchange
 from cairn.api.server.request_reader import RequestReader
 from cairn.config import Settings
 from cairn.time_shares import SLICE_S, _Queue, in_slices
@@ -54,7 +54,7 @@ class Work:
         """Each takes a step."""
         begin = SubmitRoute.begin
 
-        def slow(route: SubmitRoute, request: Exchange, used_s: float) -> Answering | bytes | None:
+        def slow(route: SubmitRoute, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
             self.spend()
             return begin(route, request, used_s)
 
