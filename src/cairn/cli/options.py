@@ -71,6 +71,11 @@ def complete_party(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def party_argument(metavar: str, help: str) -> Any:
+    """An argument that names an account: an address, the name of a key, or dev0 to dev9."""
+    return typer.Argument(help=help, metavar=metavar, show_default=False, autocompletion=complete_party)
+
+
 DEFAULT_NODE = f"http://{FIELDS['host'].default}:{FIELDS['port'].default}"
 NodeUrl = Annotated[str, typer.Option("--node", help="URL of the node.", metavar="URL", envvar="CAIRN_NODE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts, with the API's field names.")]

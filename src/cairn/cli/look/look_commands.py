@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in
+from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in, party_argument
 from cairn.cli.report import reported_errors
 
 PANEL = "Look"
@@ -58,15 +58,7 @@ def block(
 
 @app.command(rich_help_panel=PANEL)
 def account(
-    who: Annotated[
-        str,
-        typer.Argument(
-            help="An address, the name of a key, or dev0 to dev9.",
-            metavar="ACCOUNT",
-            show_default=False,
-            autocompletion=complete_party,
-        ),
-    ],
+    who: Annotated[str, party_argument("ACCOUNT", "An address, the name of a key, or dev0 to dev9.")],
     history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
     limit: Limit = 20,
     keys: KeysDirectory = None,

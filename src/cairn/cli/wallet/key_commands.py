@@ -7,13 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.options import (
-    AsJson,
-    KeysDirectory,
-    PasswordFile,
-    complete_party,
-    keystore_in,
-)
+from cairn.cli.options import AsJson, KeysDirectory, PasswordFile, keystore_in, party_argument
 from cairn.cli.report import reported_errors
 from cairn.cli.screen import print_json, print_pairs, print_table
 from cairn.cli.wallet.key_files import (
@@ -101,15 +95,7 @@ def list_keys(keys: KeysDirectory = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def sign(
-    key: Annotated[
-        str,
-        typer.Argument(
-            help="The name or address of a key, or dev0 to dev9.",
-            metavar="KEY",
-            show_default=False,
-            autocompletion=complete_party,
-        ),
-    ],
+    key: Annotated[str, party_argument("KEY", "The name or address of a key, or dev0 to dev9.")],
     message: Annotated[
         str, typer.Argument(help="The text to sign; - reads standard input.", metavar="TEXT", show_default=False)
     ],

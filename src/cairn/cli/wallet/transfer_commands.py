@@ -14,8 +14,8 @@ from cairn.cli.options import (
     KeysDirectory,
     NodeUrl,
     PasswordFile,
-    complete_party,
     keystore_in,
+    party_argument,
 )
 from cairn.cli.report import UsageError, WrongUsage, reported_errors, reported_exit
 
@@ -26,23 +26,9 @@ _is_number = re.compile(r"[0-9.]+").fullmatch
 app = typer.Typer()
 
 Sender = Annotated[
-    str,
-    typer.Argument(
-        help="Who pays: the name or address of a key (`cairn keys list`), or dev0 to dev9.",
-        metavar="FROM",
-        show_default=False,
-        autocompletion=complete_party,
-    ),
+    str, party_argument("FROM", "Who pays: the name or address of a key (`cairn keys list`), or dev0 to dev9.")
 ]
-Recipient = Annotated[
-    str,
-    typer.Argument(
-        help="Who is paid: an address, the name of a key, or dev0 to dev9.",
-        metavar="TO",
-        show_default=False,
-        autocompletion=complete_party,
-    ),
-]
+Recipient = Annotated[str, party_argument("TO", "Who is paid: an address, the name of a key, or dev0 to dev9.")]
 Amount = Annotated[str, typer.Argument(help="1.5coins, 20gwei, or whole wei.", metavar="AMOUNT", show_default=False)]
 Nonce = Annotated[
     int | None, typer.Option(help="Nonce of the transaction; the account's next one unless given.", metavar="N", min=0)
