@@ -16,6 +16,7 @@ from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import parse_query
 from cairn.api.rest.submission_fields import (
+    FIELDS,
     SIGNATURE_BYTES,
     BatchResult,
     SubmissionBatch,
@@ -54,42 +55,25 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
         plain = _decode_plain(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return read_fields(body, base_fee)
-    value, gas, kind = plain.value, plain.gas, plain.type
+    value, gas, nonce, kind, text = plain.value, plain.gas, plain.nonce, plain.type, plain.signature
     price, max_fee, max_tip = plain.gasPrice, plain.maxFeePerGas, plain.maxPriorityFeePerGas
-    nonce = None if plain.nonce is UNSET else plain.nonce
-    signature = None if plain.signature is UNSET else find_bytes(plain.signature, SIGNATURE_BYTES)
-    # Each field has two quotes and each string two more. Any other number means that a field is given twice, or that
-    # the signature is malformed.
-    quotes = 12
-    if signature is not None:
-        quotes += 4
-    if nonce is not None:
-        quotes += 2
+    optional = (nonce, kind, text, price, max_fee, max_tip)
+    signature = b"" if text is UNSET else find_bytes(text, SIGNATURE_BYTES)
     if kind is UNSET:
         kind = LEGACY if max_fee is UNSET else DYNAMIC_FEE
+    if kind == DYNAMIC_FEE and max_tip is UNSET:
+        max_tip = 0
+    if kind == DYNAMIC_FEE and price is UNSET and max_fee.__class__ is int and max_tip.__class__ is int:
+        price = effective_price(max_fee, max_tip, base_fee)
+    elif LEGACY <= kind <= ACCESS_LIST and max_fee is UNSET and max_tip is UNSET:
+        price, max_fee, max_tip = base_fee if price is UNSET else price, 0, 0
     else:
-        quotes += 2
-    # A price that does not fit the type is left unset, and left to the other reading below.
-    if kind == DYNAMIC_FEE:
-        quotes += 2
-        if max_tip is UNSET:
-            max_tip = 0
-        else:
-            quotes += 2
-        if price is UNSET and max_fee.__class__ is int and max_tip.__class__ is int:
-            price = effective_price(max_fee, max_tip, base_fee)
-        else:
-            price, max_fee, max_tip = UNSET, 0, 0
-    else:
-        if price is UNSET:
-            price = base_fee
-        else:
-            quotes += 2
-        if not (LEGACY <= kind <= ACCESS_LIST and max_fee is UNSET and max_tip is UNSET):
-            price = UNSET
-        max_fee = max_tip = 0
+        # It does not fit the type: left to the reading that says so.
+        price, max_fee, max_tip = UNSET, 0, 0
     if (
-        body.count(b'"') != quotes
+        # Each field has a colon, and its value has none. More of them mean that a field is given twice.
+        body.count(b":") != len(FIELDS) - optional.count(UNSET)
+        or signature is None
         or value.__class__ is not int
         or price.__class__ is not int
         or not 0 <= value <= MAX_UINT256
@@ -97,11 +81,12 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
         or not 0 <= max_fee <= MAX_UINT256
         or not 0 <= max_tip <= MAX_UINT256
         or not 0 <= gas <= MAX_UINT64
-        or (nonce is not None and not 0 <= nonce <= MAX_UINT64)
+        or (nonce is not UNSET and not 0 <= nonce <= MAX_UINT64)
     ):
         return read_fields(body, base_fee)
     sender, to = parse_address(plain.sender, "from"), parse_address(plain.to, "to")
-    return Draft(sender, to, value, gas, price, nonce, kind, max_fee, max_tip), signature
+    draft = Draft(sender, to, value, gas, price, None if nonce is UNSET else nonce, kind, max_fee, max_tip)
+    return draft, signature or None
 
 
 class Submitter:
