@@ -80,7 +80,7 @@ class BlockCounter:
 
 
 def _pids(network: Network, name: str = "") -> list[int]:
-    """Of every process of every node, or of those with this name."""
+    """The ids of all processes of all nodes, or of those with this name."""
     found = []
     for node in network.nodes:
         assert node.process is not None

@@ -63,7 +63,7 @@ SMOKE = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class LoadCost:
-    """Of one transaction, from its first byte until it is confirmed and the store is at rest."""
+    """What one transaction costs, from its first byte until it is confirmed and the store is at rest."""
 
     cpu_us: float
     """Of all processes."""
@@ -190,7 +190,7 @@ def look_up(node: BenchNode, submissions: Sequence[Submission]) -> LoadResult:
 
 
 def measure_depth(scratch: Path, sizes: Sizes, tell: Tell) -> DepthFigures:
-    """The same load on a node with few and with many stored transactions, in turns."""
+    """Put one load on a node with few and on one with many stored transactions, in turns."""
     homes = {}
     for stored in (sizes.shallow, sizes.deep):
         tell(f"storing {stored:,} transactions")

@@ -67,7 +67,7 @@ def chunks_of(png: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def packed(png: bytes) -> bytes:
-    """The same picture in fewer bytes: a browser compresses for speed."""
+    """Compress a picture again, in fewer bytes: a browser compresses for speed."""
     kept = dict(chunks_of(png))
     pixels = zlib.decompress(b"".join(data for kind, data in chunks_of(png) if kind == b"IDAT"))
     kept[b"IDAT"] = zlib.compress(pixels, 9)

@@ -3,8 +3,10 @@
 Pages: relative links and their anchors, headings in sentence case, words twice in a row, and words that have a plainer
 one, also in the example programs, which pages show. Decisions: a status with its date, and the sections. Texts
 in the source: phrases that readers stumbled over. Codespell looks at the spelling.
+Docstrings of the source, tests and tools: those that begin like an afterthought, and parameters that do not exist.
 """
 
+import ast
 import re
 import sys
 import tomllib
@@ -27,6 +29,11 @@ REFERENCE = "<!-- reference: "
 GAP = r"""[\s"'#]+"""
 """Between two words, also where a text goes on in the next line of a string or comment."""
 TWICE = re.compile(r"\b([a-z]+)\s+\1\b", re.IGNORECASE)
+AFTERTHOUGHT = re.compile(r"(?:Raises|As above|The same|Of)\b")
+ABOUT_A_NAME = re.compile(
+    r"(?:^|[.;:]\s+|\n\n)`([a-z_][a-z0-9_]*)` (?:is|are|has|have|must|may|can|says|tells|names|gives)\b"
+)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 DATE, DECISION = r"\d{4}-\d\d-\d\d", r"\[\d{3}\]\(\d{3}-[^)]*\)"
 STATUS = re.compile(
@@ -153,6 +160,42 @@ def check_source(path: Path) -> Iterator[Finding]:
     yield from phrases(path, path.read_text(), "riddles")
 
 
+def docstrings(path: Path, tree: ast.Module) -> Iterator[Finding]:
+    """Those that do not say what it is or does, and those about a parameter that the function does not have."""
+    for node in ast.walk(tree):
+        if not isinstance(node, Function | ast.ClassDef | ast.Module) or not (text := ast.get_docstring(node)):
+            continue
+        line = node.body[0].lineno
+        if begins := AFTERTHOUGHT.match(text):
+            yield Finding(path, line, f"say first what it is or does: {begins[0]!r}")
+        if isinstance(node, Function) and (named := ABOUT_A_NAME.findall(text)):
+            own = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+            own |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            for name in set(named) - own - names_of(tree):
+                yield Finding(path, line, f"there is no {name!r} here")
+
+
+def names_of(tree: ast.Module) -> set[str]:
+    """What a docstring may speak of from anywhere in the file: not the variables of other functions."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case ast.ClassDef() | ast.Module():
+                fields = [part for part in node.body if isinstance(part, ast.Assign | ast.AnnAssign)]
+                names |= {part.id for field in fields for part in ast.walk(field) if isinstance(part, ast.Name)}
+            case ast.Attribute():
+                names.add(node.attr)
+            case ast.alias():
+                names.add(node.asname or node.name)
+    return names
+
+
+def check_code(path: Path) -> Iterator[Finding]:
+    yield from docstrings(path, ast.parse(path.read_text()))
+
+
 def check_example(path: Path) -> Iterator[Finding]:
     """A program that a page shows: its comments are read like the page."""
     text = path.read_text()
@@ -171,6 +214,12 @@ def sources() -> list[Path]:
     return sorted(files)
 
 
+def code() -> list[Path]:
+    """Python that people wrote: not what is generated, or brought along by tools."""
+    files = [path for place in ("src", "tests", "tools", "bench", "examples") for path in (ROOT / place).rglob("*.py")]
+    return sorted(path for path in files if "node_modules" not in path.parts and not path.stem.endswith("_pb2"))
+
+
 def examples() -> list[Path]:
     return sorted((ROOT / "examples").rglob("*.py"))
 
@@ -181,6 +230,7 @@ def check_all() -> list[Finding]:
         *map(check_decision, (ROOT / "docs" / "adr").glob("0*.md")),
         *map(check_source, sources()),
         *map(check_example, examples()),
+        *map(check_code, code()),
     )
     return [finding for found in checks for finding in found]
 

@@ -136,7 +136,7 @@ class Run:
 
 
 def run_part(part: str, condition: str) -> Run:
-    """Raises `RuntimeError` when the tests did not even run."""
+    """Run a part of the tests under a condition. Raises `RuntimeError` when they did not even run."""
     run = Run(part, condition)
     with tempfile.TemporaryDirectory() as scratch, CONDITIONS[condition]():
         results = Path(scratch, "results.xml")

@@ -170,7 +170,7 @@ def shown(waits: Waits) -> str:
 
 
 def check_complete(url: str, cases: Sequence[Case]) -> None:
-    """Raises `SystemExit` for a route or a method without a case: it must be measured, too."""
+    """Check that each route and method has a case. Raises `SystemExit` with those that have none."""
     document = httpx.get(f"{url}/openapi.json").json()
     operations = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
     missing = missing_cases({case.name for case in cases}, operations)

@@ -72,7 +72,7 @@ class ChaosRun:
 
 
 def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> None:
-    """Raises `AssertionError` or `TimeoutError` at the first promise that is broken."""
+    """Do faults to a node for so long. Raises `AssertionError` or `TimeoutError` at the first broken promise."""
     began = time.monotonic()
     data_dir = directory / "chain"
     senders = make_senders(run.seed_number, run.ledger)

@@ -20,7 +20,7 @@ class Crowd:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises what went wrong with a client so far."""
+        """Raise what went wrong with a client so far."""
         if self._failure is not None:
             raise self._failure
 

@@ -93,7 +93,7 @@ class Watch:
         return measure.most_growth + measure.per_transfer * self.quiet_transfers / 3
 
     def _thirds(self) -> Iterator[tuple[str, Measure, float, float]]:
-        """Of each process and measure the lowest in the second and in the last third of the half without kills."""
+        """The lowest of each process and measure in the second and in the last third of the half without kills."""
         first, last = self.quiet
         third = self.quiet_transfers // 3
         for name in self.usage.names():

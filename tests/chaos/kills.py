@@ -77,9 +77,9 @@ class KillRun:
 def run_kills(
     run: KillRun, kills: int, data_dir: Path, at_end: Callable[[PublicNode], None] = lambda node: None
 ) -> None:
-    """Raises `AssertionError` at the first thing that is lost. `at_end` looks at what is left when all is confirmed.
+    """Kill a node so often, or until `run.ended` is set. Raises `AssertionError` at the first thing that is lost.
 
-    It kills so often, or until `run.ended` is set.
+    `at_end` looks at what is left when all is confirmed.
     """
     began = time.monotonic()
     dice = random.Random(run.seed_number)

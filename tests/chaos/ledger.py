@@ -47,7 +47,7 @@ class Transfer:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Of all that have the same, one is confirmed."""
+        """Its sender and nonce: of all transfers with the same place, one is confirmed."""
         return self.sender, self.nonce
 
     @property

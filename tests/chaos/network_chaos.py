@@ -18,7 +18,7 @@ WHOLE_EVERY = 3
 
 
 def run_network_chaos(run: NetworkRun, seconds: float, directory: Path) -> None:
-    """Raises at the first promise that is broken; at least one of each sort is done."""
+    """Do faults to a network for so long, at least one of each sort. The first broken promise is raised."""
     run_network(run, directory, lambda stage: take_steps(stage, time.monotonic() + seconds))
 
 

@@ -131,5 +131,5 @@ def kill_some(stage: Stage, rounds: int) -> None:
 
 
 def run_network_kills(run: NetworkRun, rounds: int, directory: Path) -> None:
-    """Raises `AssertionError` or `TimeoutError` at the first promise that is broken."""
+    """Kill validators in so many rounds. Raises `AssertionError` or `TimeoutError` at the first broken promise."""
     run_network(run, directory, lambda stage: kill_some(stage, rounds))

@@ -69,7 +69,7 @@ class NetworkSoakRun:
 
 
 def run_network_soak(run: NetworkSoakRun, seconds: float, directory: Path) -> None:
-    """Raises at the first promise that is broken."""
+    """Run a network under mixed load for so long. The first broken promise is raised."""
     run_network(run.network, directory, lambda stage: live(run, stage, seconds), check_left)
     run.check()
 

@@ -43,7 +43,7 @@ class TendedNode(ABC):
     @property
     @abstractmethod
     def process(self) -> NodeProcess:
-        """Of the present life, which may have ended."""
+        """The process of the present life, which may have ended."""
 
     @abstractmethod
     def _begin_life(self) -> None: ...

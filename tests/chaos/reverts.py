@@ -98,7 +98,7 @@ def number_of_reverts(node: PatientNode) -> int:
 
 
 def check_whole(node: PatientNode, ledger: Ledger, mark: Mark, is_done: bool) -> None:
-    """Of what came after the snapshot nothing is left, or all is."""
+    """Check that nothing is left of what came after the snapshot, or all of it."""
     since = sorted(tx_hash for tx_hash in ledger.accepted - mark.ledger.accepted if not ledger.is_replaced(tx_hash))
     for tx_hash in since[:LOOKED_AT]:
         is_there = node.get(f"/tx/{tx_hash}").status_code != 404

@@ -148,7 +148,7 @@ os.pwrite(file, b"c" * 100, 0)
 
 
 class Share(random.Random):
-    """Of what is on its way to the disk so much arrives."""
+    """Decides how much arrives of what is on its way to the disk."""
 
     def __init__(self, number: int) -> None:
         super().__init__(7)

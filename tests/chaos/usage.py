@@ -16,7 +16,7 @@ HELD_STATES = ("01", "08")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one process at one moment."""
+    """What one process uses at one moment."""
 
     at_s: float
     transfers: int
@@ -68,7 +68,7 @@ def rss_mb(pid: int) -> float:
 
 
 def descriptors(pid: int) -> tuple[int, int, int]:
-    """Of files on disk, of those that are stale, and of everything else."""
+    """How many are of files on disk, of files that are stale, and of everything else."""
     paths: Counter[str] = Counter()
     others = 0
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
@@ -93,6 +93,6 @@ def size_on_disk_mb(directory: Path) -> float:
 
 
 def held_connections(port: int) -> int:
-    """Of clients at a port of 127.0.0.1: those that its server has not let go of."""
+    """How many connections of clients the server at a port of 127.0.0.1 has not let go of."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(line[1] == f"0100007F:{port:04X}" and line[3] in HELD_STATES for line in lines)

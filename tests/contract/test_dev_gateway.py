@@ -47,7 +47,7 @@ def run(directory: Path, scenario: Scenario, **changes: object) -> None:
 
 
 def header_times(directory: Path) -> list[int]:
-    """Of every block, after a whole check of the chain."""
+    """The time of every block, after a whole check of the chain."""
     chain = ChainStore.open(directory / "data", dev_genesis())
     audit(chain)
     found = [chain.find_header(height) for height in range(chain.visible + 1)]

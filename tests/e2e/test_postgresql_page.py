@@ -76,7 +76,7 @@ class Indexer:
 
 
 def height_of(database: psycopg.Connection) -> int:
-    """Of the newest block in the index; -1 before there is one."""
+    """The height of the newest block in the index; -1 before there is one."""
     if database.execute("SELECT to_regclass('blocks')").fetchone() == (None,):
         return -1
     [height] = database.execute("SELECT coalesce(max(height), -1) FROM blocks").fetchone() or (-1,)

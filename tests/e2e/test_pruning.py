@@ -26,7 +26,7 @@ def fill(home: Path) -> None:
 
 
 def size_bytes(data: Path) -> int:
-    """Of the store's tables and logs, which come and go while the node runs."""
+    """The size of the store's tables and logs, which come and go while the node runs."""
     total = 0
     for kind in ("*.sst", "*.log"):
         for file in chain_path(data).glob(kind):
@@ -36,7 +36,7 @@ def size_bytes(data: Path) -> int:
 
 
 def deleted_bytes(pids: list[int]) -> int:
-    """Of the store's files that have no name any more, and that a process of the node holds open."""
+    """The size of the store's deleted files that a process of the node still holds open."""
     total = 0
     for pid in pids:
         for entry in Path(f"/proc/{pid}/fd").iterdir():

@@ -78,7 +78,7 @@ headers = st.builds(
 
 @st.composite
 def drafts(draw: st.DrawFn) -> Draft:
-    """Of any type, with its caps in order, for a chain whose base fee is `BASE_FEE`."""
+    """Drafts of any type, with their caps in order, for a chain whose base fee is `BASE_FEE`."""
     kind = draw(st.sampled_from((LEGACY, ACCESS_LIST, DYNAMIC_FEE)))
     price, tip = draw(bits_256), draw(bits_256)
     if kind == DYNAMIC_FEE:
@@ -90,7 +90,7 @@ def drafts(draw: st.DrawFn) -> Draft:
 
 
 def wallet_fields(draft: Draft, chain_id: int) -> dict[str, object]:
-    """The same transfer as eth-account takes it."""
+    """The fields of the transfer as eth-account takes them."""
     fields = {"nonce": draft.nonce, "gas": draft.gas, "to": bytes(draft.to), "value": draft.value, "data": b""}
     if draft.kind == DYNAMIC_FEE:
         fields |= {"maxFeePerGas": draft.max_fee, "maxPriorityFeePerGas": draft.max_tip}

@@ -78,7 +78,7 @@ class AbciServer:
             self._comet.application_left(self)
 
     async def call(self, name: str, *request: object) -> Any:
-        """Raises `Down` when the application fails, as the connection's end tells CometBFT."""
+        """Call the application. Raises `Down` when it fails, as the connection's end tells CometBFT."""
         if self.is_closed or self.failed.done():
             raise Down
         try:

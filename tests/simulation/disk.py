@@ -416,7 +416,7 @@ class Disk:
     # RocksDB.
 
     def before_batch(self) -> Fault | None:
-        """Raises the error that RocksDB would report; returns what is to happen after the batch."""
+        """Raise the error that RocksDB would report, or return what is to happen after the batch."""
         fault = self._next_fault()
         if fault is not None and fault.kind in ("write", "refuse"):
             raise OSError(errno.EIO, "simulated")
@@ -496,7 +496,7 @@ class Machines:
         return disk
 
     def find_living(self, path: object) -> Disk | None:
-        """The same for who only reads, and is not of the life that ended."""
+        """The disk of a path for a reader that is not of the life that ended."""
         disk = self._find(path)
         return disk if disk is not None and _is_on(path, disk) else None
 

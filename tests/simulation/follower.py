@@ -126,7 +126,7 @@ class Worker:
             self._client._connection._transport.abort()
 
     def submit(self, tx: Tx) -> "asyncio.Future[Admission]":
-        """Raises `Unavailable`."""
+        """Submit over the link. Raises `Unavailable`."""
         if self._client is None:
             raise StoreUnavailable("the core is away")
         return self._client.submit(tx)

@@ -208,7 +208,7 @@ class Ledger:
         return self.transfers[raw]
 
     def check_update(self, update: Update | AdminsUpdate) -> None:
-        """Raises `Refused`."""
+        """Check an update by the rules of the head. Raises `Refused`."""
         head = self.head
         if (
             head.admins is None

@@ -79,7 +79,7 @@ class Clock:
 
 
 class SmallJournal:
-    """Of few bytes, so that segments come and go."""
+    """A journal of few bytes, so that segments come and go."""
 
     segment_bytes = 4096
     max_segments = 3

@@ -85,7 +85,7 @@ def remove(path: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """The same file in a second place, or the same files in a second directory."""
+    """Give a file a second place, or the files of a directory a second directory."""
     if source.is_dir():
         shutil.copytree(source, target, copy_function=os.link)
     else:

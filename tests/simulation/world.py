@@ -89,7 +89,7 @@ class World:
         }
 
     def more(self) -> dict[str, tuple[Action, float]]:
-        """The same, for one step in some."""
+        """What may happen in some steps, with its weight."""
         faults = self.setup.fault_rate
         return {
             "twice": (self._submit_twice, 2),
@@ -133,7 +133,7 @@ class World:
     # The run.
 
     async def run(self, steps: Sequence[int]) -> None:
-        """Raises `Violation`."""
+        """Take the steps, and check the promises after each. Raises `Violation`."""
         asyncio.get_running_loop().set_exception_handler(self._callback_failed)
         table = [(name, *entry) for name, entry in self.table().items() if name not in self._without]
         weights = [weight for _, _, weight in table]

@@ -62,7 +62,7 @@ class Grammar:
         self._position = 0
 
     def feed(self, call: Call) -> None:
-        """Raises `GrammarViolation`."""
+        """Take the next call. Raises `GrammarViolation` where the specification allows none like it."""
         if call.name not in OUTSIDE_THE_GRAMMAR:
             following = self._follow(call)
             if following is None:

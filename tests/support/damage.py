@@ -62,7 +62,7 @@ def last_sectors_zeroed(directory: Path) -> Path:
 
 
 def current_missing(directory: Path) -> Path:
-    """Of all files the one whose absence RocksDB takes for a store that is yet to be made."""
+    """Remove the file whose absence RocksDB takes for a store that is yet to be made."""
     (directory / "chain" / "CURRENT").unlink()
     return directory / "chain" / "CURRENT"
 

@@ -450,7 +450,7 @@ class Reader:
 
 
 def judge(conversation: Conversation, served: Served) -> None:
-    """Raises `AssertionError` that names what both read differently."""
+    """Compare what was served with what h11 reads. Raises `AssertionError` that names the difference."""
     expected = read_with_h11(conversation.stream)
     read = list(served.executed)
     if len(read) == len(expected.requests) + 1 and read[-1] == expected.begun:

@@ -198,7 +198,7 @@ class NetworkNode:
         return status, body.decode()
 
     def height(self) -> int:
-        """Of the newest block that it shows."""
+        """The height of the newest block that it shows."""
         with Asker(self.url) as asker:
             return int(asker.read("/chain")["head"]["blockHeight"])
 
@@ -287,7 +287,7 @@ class Network:
 
     @genesis.setter
     def genesis(self, genesis: Genesis) -> None:
-        """Of all nodes and of their CometBFTs, before the first start."""
+        """Give all nodes and their CometBFTs another genesis, before the first start."""
         for node in self.nodes:
             (node.home / "genesis.json").write_bytes(encode_genesis(genesis))
             (node.cometbft_config / "genesis.json").write_text(json.dumps(engine_genesis(genesis)))

@@ -160,7 +160,7 @@ class NodeProcess:
         return named
 
     def core_pid(self) -> int:
-        """Raises `LookupError` while there is no core."""
+        """The process id of the core. Raises `LookupError` while there is none."""
         for pid, name in self.children().items():
             if name == "cairn-core":
                 return pid

@@ -7,7 +7,7 @@ from tests.support.node_process import is_stopped
 
 
 def is_any_child_paused() -> bool:
-    """Of all processes that this one started, and that those started."""
+    """Whether any process is paused that this one started, or that those started."""
     return any(map(is_stopped, descendants(os.getpid())))
 
 

@@ -154,5 +154,5 @@ class PoolNode:
         return [tx.value for tx in self.confirmed if tx.sender == sender]
 
     def hashes_of(self, sender: Address) -> list[str]:
-        """Of the sender's confirmed transfers, in their order."""
+        """The hashes of the sender's confirmed transfers, in their order."""
         return ["0x" + tx.hash.hex() for tx in self.confirmed if tx.sender == sender]

@@ -22,7 +22,7 @@ def dynamic(sender: int, nonce: int, max_fee: int, max_tip: int, value: int = 1)
 def transfer(
     sender: int, nonce: int, *, gas_price: int = 10, value: int = 1, gas: int = TRANSFER_GAS, to: int = 999
 ) -> Tx:
-    """The same fields give the same hash, as with real transactions."""
+    """An unsigned transfer. Equal fields give an equal hash, as with real transactions."""
     digest = sha256(repr((sender, nonce, gas_price, value, gas, to)).encode()).digest()
     return Tx(TxHash(digest), address(sender), address(to), nonce, gas, gas_price, value, bytes(65))
 

@@ -31,7 +31,7 @@ def seeded(label: str, size: int) -> bytes:
 
 
 def typed_transaction(name: str, to: bytes, value: int, nonce: int, prices: Sequence[int], chain_id: int) -> Json:
-    """Of type 1 with one price, of type 2 with the tip and the fee."""
+    """A transaction of type 1 if one price is given, of type 2 if the tip and the fee are."""
     key, kind = seeded("key", 32), len(prices)
     names = ("gasPrice",) if kind == 1 else ("maxPriorityFeePerGas", "maxFeePerGas")
     fields = {"nonce": nonce, "gas": 21_000, "to": to, "value": value, "data": b"", "chainId": chain_id, "type": kind}

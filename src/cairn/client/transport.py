@@ -143,7 +143,7 @@ class Transport:
         )
 
     def with_timeout(self, timeout_s: float | None) -> "Transport":
-        """The same connections with another time limit."""
+        """A transport on these connections with another time limit."""
         other = copy(self)
         other.timeout_s = timeout_s
         return other

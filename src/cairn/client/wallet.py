@@ -88,7 +88,7 @@ class Price(NamedTuple):
         return price_terms(None, *self, base_fee)
 
     def settled(self, base_fee: int) -> "Price":
-        """The same price on a chain with that gas price, with nothing left open."""
+        """This price on a chain with that gas price, with nothing left open."""
         terms = self.terms(base_fee)
         return Price(None, terms.max_fee, terms.max_tip) if terms.kind == DYNAMIC_FEE else Price(terms.gas_price)
 

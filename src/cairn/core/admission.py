@@ -287,7 +287,7 @@ class Admissions(SubmissionCalls):
         return self._pool.up_s
 
     def check_alive(self) -> None:
-        """Raises `StoreUnavailable` when this core has ended."""
+        """Refuse what comes after this core has ended. Raises `StoreUnavailable`."""
         if self.failed.done():
             raise StoreUnavailable("the store is being opened anew: try again")
 

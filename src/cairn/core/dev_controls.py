@@ -66,7 +66,7 @@ class DevClock:
         return offset_s
 
     def set_next(self, timestamp: int, earliest: int) -> None:
-        """Raises `InvalidField`."""
+        """Set the time of the next block. Raises `InvalidField`."""
         if not earliest <= timestamp <= LATEST_TIME:
             raise InvalidField("timestamp", f"{timestamp} is not from {earliest}, the newest block's, to the year 9999")
         self._next = timestamp

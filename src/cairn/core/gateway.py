@@ -198,7 +198,7 @@ class ChainCalls(Calls):
 
     @call("open", is_question=True)
     async def validators(self) -> ValidatorSet:
-        """Raises `NotFound` on a chain that has none."""
+        """The validators and the administrators. Raises `NotFound` on a chain that has none."""
 
     @call("ready")
     async def submit_update(self, update: Update) -> None:

@@ -301,7 +301,7 @@ class EmbeddedEngine:
         return outcome
 
     def _look_at_clock(self) -> None:
-        """Raises `EngineUnavailable`."""
+        """Refuse to make a block while the clock cannot be right. Raises `EngineUnavailable`."""
         if self._clock_watch is not None:
             self._clock_watch.check(self._application.head, self._clock())
 
@@ -357,7 +357,10 @@ class EmbeddedEngine:
             raise _no_block(failure.__cause__) from failure.__cause__
 
     def _write(self, txs: Sequence[Tx], timestamp: int) -> BlockOutcome:
-        """Raises `_NotApplied` if the block cannot be made of these transactions, and what the store raises."""
+        """Make a block and commit it.
+
+        Raises `_NotApplied` if the block cannot be made of these transactions, and what the store raises.
+        """
         before = self._application.head
         try:
             self._application.finalize(txs, timestamp, self._proposer)

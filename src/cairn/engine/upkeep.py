@@ -52,7 +52,7 @@ class Upkeep:
     # Its thread.
 
     def check(self) -> None:
-        """Raises a failure of the thread with which the node must not continue."""
+        """Raise a failure of the thread with which the node must not continue, if there was one."""
         if self._failure is not None:
             raise self._failure
 

@@ -196,7 +196,7 @@ class Mempool:
     # What goes out.
 
     def confirm(self, txs: Sequence[Tx]) -> list[Drop]:
-        """Remove a block's transactions, and those whose nonces it used. `state` must already include the block."""
+        """Remove a block's transactions, and those whose nonces it used, once the state includes the block."""
         confirmed = {tx.hash for tx in txs}
         for tx_hash in confirmed:
             self.drops.pop(tx_hash, None)
@@ -310,7 +310,7 @@ def encode_cursor(cursor: Cursor) -> str:
 
 
 def decode_cursor(text: str) -> Cursor:
-    """Raises `InvalidQuery`."""
+    """Read a cursor that a page had for the next one. Raises `InvalidQuery`."""
     match = _SHAPE.fullmatch(text)
     if match is None:
         raise InvalidQuery("after: is not a cursor of this node")

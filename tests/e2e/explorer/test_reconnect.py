@@ -40,7 +40,7 @@ def make_blocks(process: NodeProcess, count: int) -> int:
 
 
 def shown_heights(page: Page) -> list[int]:
-    """Of every bar of the first chart, newest first; the genesis block has none."""
+    """The heights of the bars of the first chart, newest first; the genesis block has none."""
     bars = page.locator(".chart").first.locator("g")
     return [int(height) for height in bars.evaluate_all("(bars) => bars.map((bar) => bar.dataset.height)")]
 

@@ -1,4 +1,4 @@
-"""The same transactions through different nodes: one chain, the same everywhere, with each transaction once."""
+"""Transactions submitted to several nodes: one chain, the same everywhere, with each transaction once."""
 
 import os
 import subprocess

@@ -196,7 +196,7 @@ def post_tx_to_application(tx: Tx) -> bytes:
 
 
 def slow_lookup(tx: Tx) -> bytes:
-    """Of a transaction that nobody knows; meanwhile the node looks whether its client is still there."""
+    """Ask for a transaction that nobody knows; meanwhile the node looks whether its client is still there."""
     return get(f"/tx/{hash_of(tx)}?wait=1")
 
 

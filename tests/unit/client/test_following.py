@@ -48,7 +48,7 @@ def chain_of(seed: str, count: int, timestamp: int = SECOND) -> list[Block]:
 
 
 def branched(chain: Sequence[Block], height: int, count: int) -> list[Block]:
-    """The same up to that height, and others from there on."""
+    """A chain with the blocks of `chain` up to that height, and others from there on."""
     others = chain_of("bb", count, SECOND + 1)[height + 1 :]
     if others:
         others[0] = msgspec.structs.replace(others[0], previous_hash=chain[height].hash)

@@ -79,7 +79,7 @@ def run(use: Use, *script: bytes | str, timeout_s: float = 30.0) -> tuple[object
 
 
 def timed(use: Use) -> Callable[[AsyncClient], Awaitable[tuple[object, float]]]:
-    """The same, and how long it took."""
+    """What `use` returns, and how long it took."""
 
     async def run(client: AsyncClient) -> tuple[object, float]:
         started = virtual_loop().time()

@@ -55,7 +55,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Sequence[Tx]], BaseE
 
 
 def roomy(genesis: Genesis, directory: Path) -> ChainStore:
-    """Of blocks with room for many, and forty senders."""
+    """A chain whose blocks have room for many, with forty senders."""
     alloc = {address(sender): 10**18 for sender in range(1, 41)}
     return ChainStore.open(
         directory, msgspec.structs.replace(genesis, block_gas_limit=1_000 * TRANSFER_GAS, alloc=alloc)

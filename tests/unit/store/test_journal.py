@@ -528,7 +528,7 @@ def test_a_closed_journal_holds_no_file_open(tmp_path: Path) -> None:
 
 
 class Begun(Unbounded):
-    """Of a journal that had frames."""
+    """The store beside a journal that had frames."""
 
     def journal_end(self) -> int:
         return 5

@@ -39,7 +39,7 @@ def rest() -> None:
 
 
 def size_bytes(chain: ChainStore) -> int:
-    """Of tables and logs; RocksDB's own notes are as long as they are."""
+    """The size of tables and logs; RocksDB's own notes are as long as they are."""
     path = chain_path(chain.directory)
     return sum(file.stat().st_size for kind in ("*.sst", "*.log") for file in path.glob(kind))
 

@@ -35,7 +35,7 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
 
 
 def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
-    """The same method, for dev chains only: on any other chain it does not exist."""
+    """Restrict a method to dev chains: on any other chain it does not exist."""
 
     async def guarded(params: Params) -> object:
         if not chain.info.signs_for:

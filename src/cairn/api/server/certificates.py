@@ -47,7 +47,7 @@ class Pair:
         return tuple(map(_state_of, (self.certificate, self.key)))
 
     def load(self) -> ssl.SSLContext:
-        """Raises `InvalidConfig` for a pair that no connection could be served with."""
+        """Read both files. Raises `InvalidConfig` for a pair that no connection could be served with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             # A password, or OpenSSL would ask for one at the terminal; a node starts unattended.
@@ -89,7 +89,10 @@ class Certificates:
     """What new connections of a worker are served with. Those that are there keep what they began with."""
 
     def __init__(self, pair: Pair, speaks: bool = True, clock: Callable[[], float] = time.time) -> None:
-        """Of several workers only one `speaks`: all see the same files. Raises `InvalidConfig`, unless it was kept."""
+        """Read the pair. Only one of several workers `speaks`: all see the same files.
+
+        Raises `InvalidConfig`, unless it was kept.
+        """
         self._pair = pair
         self._speaks = speaks
         self._clock = clock

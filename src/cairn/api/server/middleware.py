@@ -71,7 +71,7 @@ class Edge:
             await answer.send_problem(Internal(str(failure)))
 
     def _admit(self, scope: Scope, answer: "_Answer") -> list[Header] | None:
-        """Raises the refusal of a client or a web page. Returns the headers for a page that only asks what it may."""
+        """Raise the refusal of a client or a web page. Return the headers for a page that only asks what it may."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         origin = None
         try:

@@ -82,7 +82,7 @@ def print_dev_banner(chain: DevChainSpec, settings: Settings, data_dir: str, url
 
 
 def print_dev_facts(chain: DevChainSpec, url: str) -> None:
-    """The same for a program, as one line of JSON. The node goes on when the reader has closed the pipe."""
+    """Print what a program needs to know, as one line of JSON. The node goes on when the reader has closed the pipe."""
     accounts = [
         {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"} for address, key in chain.keys.items()
     ]

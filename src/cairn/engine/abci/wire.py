@@ -117,7 +117,7 @@ FLUSH = Call("flush")
 
 
 def decode_request(payload: bytes) -> m.CheckTxRequest | Call:
-    """Raises `MalformedFrame`."""
+    """Read a request of CometBFT. Raises `MalformedFrame`."""
     try:
         request = pb.Request.FromString(payload)
     except DecodeError as error:

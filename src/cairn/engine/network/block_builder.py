@@ -79,7 +79,7 @@ class BlockBuilder:
         """The proposal that was made or judged last, so that later calls need not compute it again."""
 
     def check_height(self, request: m.BlockRequest) -> None:
-        """Raises `Fatal` unless the block is the next one."""
+        """Check that the block is the next one. Raises `Fatal`."""
         head = self._chain.head_header.height
         if request.height != head + 1:
             raise Fatal(

@@ -110,7 +110,7 @@ class Rpc:
         self._writer: asyncio.StreamWriter | None = None
 
     async def status(self) -> NodeStatus:
-        """Raises `RpcAway`."""
+        """What CometBFT says about itself. Raises `RpcAway`."""
         status = await self._ask("status", _STATUS)
         validator = status.validator_info
         is_validator = validator.voting_power != "0"

@@ -88,7 +88,7 @@ def node() -> Iterator[FickleNode]:
 
 
 def prices(posts: list[Any]) -> list[int]:
-    """Of what was submitted, alone or together."""
+    """The gas price of each submission, alone or together."""
     return [each["gasPrice"] for post in posts for each in (post if isinstance(post, list) else [post])]
 
 
