@@ -88,7 +88,7 @@ async def test_a_simulated_transfer_changes_nothing(node: RestNode) -> None:
     assert await call(node, "eth_getTransactionCount", ALICE, "pending") == "0x0"
 
 
-async def test_what_one_transfer_brings_the_next_can_spend(node: RestNode) -> None:
+async def test_a_simulated_transfer_can_spend_what_an_earlier_one_brought(node: RestNode) -> None:
     onward = {"from": CAROL, "to": DAVE, "value": "0x7"}
     results = await calls_of(node, payload(paid(PAYMENT, onward), paid({"from": DAVE, "to": BOB, "value": "0x7"})))
     assert [len(each) for each in results] == [2, 1]

@@ -112,7 +112,7 @@ def test_every_operation_has_a_description_and_examples(where: str, operation: d
         assert "$ref" not in schema or examples_of(schema)
 
 
-def test_what_the_first_page_sends_is_valid() -> None:
+def test_the_transaction_on_the_first_page_is_valid() -> None:
     [sent] = [
         json.loads(body) for step in Page("README.md").steps() for body in re.findall(r"-d '(\{.*?\})'", step.line)
     ]

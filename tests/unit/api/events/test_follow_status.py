@@ -60,7 +60,7 @@ async def test_the_question_stays_open_while_the_core_is_away(bench: Bench) -> N
     assert told(bench) == [(hex_of(tx_hash_of(1)), "expired")]
 
 
-async def test_nobody_asks_for_what_nobody_follows_any_more(bench: Bench) -> None:
+async def test_the_core_is_not_asked_about_a_transaction_that_is_no_longer_followed(bench: Bench) -> None:
     for number in range(3 * AT_ONCE):
         bench.follow(number)
     bench.hub.detach(bench.subscriber)

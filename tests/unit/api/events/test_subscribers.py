@@ -166,7 +166,7 @@ async def test_all_sockets_of_a_client_together_leave_some_for_others(monkeypatc
         bench.hub.follow(sockets[2][1], tx_hash_of(7))
 
 
-async def test_what_is_confirmed_is_told_though_no_more_can_be_followed() -> None:
+async def test_a_confirmed_transaction_is_told_though_no_more_can_be_followed() -> None:
     bench = Bench(settings=Settings(ws_max_followed=3))
     connection, subscriber = bench.join()
     bench.commit(*(tx_hash_of(number) for number in range(10, 20)))

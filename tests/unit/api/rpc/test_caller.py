@@ -97,7 +97,7 @@ async def test_clients_take_turns_however_many_each_waits_for() -> None:
     await asyncio.gather(*greedy)
 
 
-async def test_who_has_left_keeps_nobody_waiting() -> None:
+async def test_a_client_that_has_left_gets_no_place() -> None:
     makers = Makers()
     for _ in range(3):
         with pytest.raises(RpcError, match="disconnected"):
@@ -106,7 +106,7 @@ async def test_who_has_left_keeps_nobody_waiting() -> None:
 
 
 @pytest.mark.parametrize("waited_s", [0.5, 1.0])
-async def test_one_that_is_cancelled_takes_no_place_along(waited_s: float) -> None:
+async def test_a_cancelled_call_gives_its_place_back(waited_s: float) -> None:
     makers = Makers()
     tasks = [makers.begin("192.0.2.1") for _ in range(MOST_OF_A_CLIENT + 2)]
     await asyncio.sleep(waited_s)

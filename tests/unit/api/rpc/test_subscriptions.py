@@ -181,7 +181,9 @@ async def test_many_sockets_of_one_client_are_told_in_turns_with_others_work(
     assert now - began == pytest.approx(50 * SLICE_S)
 
 
-async def test_what_a_socket_is_too_far_behind_for_is_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socket_that_is_too_far_behind_misses_pending_transactions(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rpc_subscriptions, "AT_ONCE", 1)
     monkeypatch.setattr(rpc_subscriptions, "MAX_WAITING", 3)
     socket, subscriptions = bench.join()
@@ -192,7 +194,7 @@ async def test_what_a_socket_is_too_far_behind_for_is_left_out(bench: Bench, mon
     assert told(socket, name) == ["0x" + tx.hash.hex() for tx in (*txs[:3], txs[5])]
 
 
-async def test_who_has_left_is_not_told_of_what_waits_for_its_turn(bench: Bench) -> None:
+async def test_a_socket_that_has_left_gets_nothing_that_waits_for_its_turn(bench: Bench) -> None:
     socket, subscriptions = bench.join()
     await subscribed(subscriptions, "newPendingTransactions")
     bench.view.on_arrived([signed(0)])
