@@ -51,11 +51,11 @@ def test_a_closed_gap_makes_pending_only_up_to_the_next_gap() -> None:
 
 def test_a_transaction_in_the_mempool_is_known() -> None:
     pools = PoolWithState()
-    ready, queued = transfer(1, 0), transfer(1, 5)
-    pools.admit(ready, queued)
-    assert pools.pool.admit(ready, NOW + 9) == Admitted(added=False, queued=False)
+    pending, queued = transfer(1, 0), transfer(1, 5)
+    pools.admit(pending, queued)
+    assert pools.pool.admit(pending, NOW + 9) == Admitted(added=False, queued=False)
     assert pools.pool.admit(queued, NOW + 9) == Admitted(added=False, queued=True)
-    entry = pools.pool.find(ready.hash)
+    entry = pools.pool.find(pending.hash)
     assert entry is not None
     assert entry.received_at == NOW
 

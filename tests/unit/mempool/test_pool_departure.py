@@ -53,10 +53,10 @@ def test_unknown_transactions_in_a_block_close_a_gap() -> None:
 
 def test_a_block_can_overtake_all_of_a_sender() -> None:
     pools = PoolWithState()
-    ready, waiting = transfer(1, 0), transfer(1, 2)
-    pools.admit(ready, waiting)
+    pending, queued = transfer(1, 0), transfer(1, 2)
+    pools.admit(pending, queued)
     dropped = pools.commit(*(transfer(1, nonce, value=7) for nonce in range(4)))
-    assert dropped == [(ready.hash, "nonce used"), (waiting.hash, "nonce used")]
+    assert dropped == [(pending.hash, "nonce used"), (queued.hash, "nonce used")]
     assert pools.pool.next_nonce(address(1)) == 4
 
 
