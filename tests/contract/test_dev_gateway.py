@@ -134,7 +134,7 @@ def test_a_balance_is_set_by_a_block_of_its_own(tmp_path: Path) -> None:
     assert balances_in(tmp_path, STRANGER) == [5 * COIN]
 
 
-def test_what_a_lowered_balance_cannot_pay_is_dropped(tmp_path: Path) -> None:
+def test_a_pending_transfer_is_dropped_when_a_lowered_balance_cannot_pay_it(tmp_path: Path) -> None:
     async def scenario(core: LinkClient, heard: Heard) -> None:
         await asyncio.gather(core.submit(signed(0)), core.submit(signed(1)))
         await core.set_balance(ACCOUNTS[0], 21_000 * 10**9 + 1)
@@ -213,7 +213,7 @@ def test_snapshots_outlive_the_node(tmp_path: Path) -> None:
     run(tmp_path, afterwards)
 
 
-def test_while_it_reverts_nothing_is_taken_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_calls_during_a_revert_are_refused_and_the_chain_goes_on_after_it(tmp_path: Path) -> None:
     async def scenario(core: LinkClient, heard: Heard) -> None:
         snapshot = await core.snapshot()
         await core.mine()
@@ -323,7 +323,7 @@ async def core_without_keys(directory: Path) -> AsyncIterator[CoreGateway]:
         await core.stop()
 
 
-def test_no_other_chain_has_any_of_it(tmp_path: Path) -> None:
+def test_dev_controls_are_refused_on_another_chain(tmp_path: Path) -> None:
     async def main() -> None:
         async with core_without_keys(tmp_path) as core:
             for call in CALLS:
@@ -334,7 +334,7 @@ def test_no_other_chain_has_any_of_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_core_that_has_decided_to_go_back_does_nothing_else(tmp_path: Path) -> None:
+def test_a_core_refuses_calls_after_a_revert_has_begun(tmp_path: Path) -> None:
     async def main() -> None:
         async with opened_core(tmp_path / "data") as core:
             snapshot = await core.snapshot()

@@ -71,7 +71,7 @@ async def standing_of(gateway: CoreGateway, tx_hash: TxHash, kind: type[TxStatus
     return standing
 
 
-def test_what_is_admitted_is_pending_counted_and_listed(gateway: Gateway) -> None:
+def test_an_admitted_transaction_is_pending_counted_and_listed(gateway: Gateway) -> None:
     async def scenario(core: CoreGateway) -> None:
         assert await core.submit(signed(0)) == Admission(signed(0).hash)
         standing = await core.find_tx(signed(0).hash)

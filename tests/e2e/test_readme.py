@@ -29,7 +29,7 @@ OWN_TEST = {
     "docs/first-transaction.md": "e2e/test_newcomer.py::test_at_the_terminal",
     "docs/follow-events.md": "e2e/test_follow_page.py::test_the_watch_command",
     "docs/json-rpc.md": "e2e/rpc/test_page.py::test_the_page_works_as_it_stands",
-    "docs/network.md": "e2e/network/test_network_page.py::test_the_walk_through",
+    "docs/network.md": "e2e/network/test_network_page.py::test_the_commands_of_the_page_work_in_their_order",
     "docs/postgresql.md": "e2e/test_postgresql_page.py::test_the_page_works_as_it_stands",
     "docs/send.md": "e2e/test_send_page.py::test_the_commands_work_in_their_order",
     "docs/test-your-app.md": "e2e/client/test_testing_page.py::test_the_page_as_it_is_printed",

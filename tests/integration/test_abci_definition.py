@@ -93,7 +93,7 @@ def test_every_message_is_the_public_one(cometbft_tools: Path, ours: Definition,
     assert ours.shapes("Request", "Response") == expected
 
 
-def test_we_define_nothing_that_the_socket_never_carries(ours: Definition) -> None:
+def test_our_definition_has_only_messages_that_the_socket_carries(ours: Definition) -> None:
     assert set(ours.messages) | set(ours.enums) == set(ours.shapes("Request", "Response"))
 
 

@@ -75,7 +75,7 @@ async def test_the_pending_transactions_of_one_client_leave_some_to_others(monke
         assert ["result" in answer for answer in answers] == [True, True, False, True]
 
 
-async def test_what_one_client_follows_leaves_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_transactions_followed_by_one_client_leave_some_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribers, "MAX_FOLLOWED", PLACES)
     async with event_server() as server:
         port: int = server.listener.getsockname()[1]

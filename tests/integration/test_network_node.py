@@ -134,7 +134,7 @@ async def check_against_cometbft(validator: Validator, core: Core) -> None:
             assert changed is not None
 
 
-async def test_what_is_submitted_is_confirmed_in_blocks_of_cometbft(validator: Validator) -> None:
+async def test_a_submitted_transaction_is_confirmed_in_a_block_of_cometbft(validator: Validator) -> None:
     async with validator.running() as core:
         # A gap first: it waits with us, and CometBFT never hears of it until it is closed.
         for nonce in (5, 4, 3, 2, 1, 0):
@@ -150,7 +150,7 @@ async def test_what_is_submitted_is_confirmed_in_blocks_of_cometbft(validator: V
         await check_against_cometbft(validator, core)
 
 
-async def test_accepted_before_cometbft_ever_ran_is_confirmed_when_it_does(validator: Validator) -> None:
+async def test_a_transaction_accepted_before_cometbft_ran_is_confirmed_when_it_does(validator: Validator) -> None:
     async with validator.core() as core:
         for nonce in range(3):
             await core.submit(signed(nonce))
@@ -191,7 +191,7 @@ async def test_a_killed_cometbft_gets_everything_again(validator: Validator) -> 
         await check_against_cometbft(validator, core)
 
 
-async def test_what_other_nodes_sent_is_confirmed_or_refused_by_the_same_rules(validator: Validator) -> None:
+async def test_a_transaction_of_another_node_is_confirmed_or_refused_by_the_same_rules(validator: Validator) -> None:
     async with validator.running() as core:
         await until(lambda: core.head >= 1, "the first block")
 
@@ -206,7 +206,7 @@ async def test_what_other_nodes_sent_is_confirmed_or_refused_by_the_same_rules(v
         assert await core.find_tx(signed(9).hash) is None
 
 
-async def test_only_what_was_submitted_here_survives_a_restart(validator: Validator) -> None:
+async def test_only_transactions_submitted_to_this_node_survive_a_restart(validator: Validator) -> None:
     """A transaction that another node sent is listed; submitted here as well, this node answers for it."""
     async with validator.core() as core:
         assert isinstance(core.engine, NetworkEngine)

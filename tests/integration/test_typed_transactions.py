@@ -53,7 +53,9 @@ def geth_hash(header: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("terms", "price"), TERMS)
 @pytest.mark.parametrize("door", ["rest", "batch", "rpc"])
-async def test_from_pending_to_proof(node: RestNode, terms: dict[str, int], price: int, door: str) -> None:
+async def test_a_transaction_of_each_type_goes_from_pending_to_proof(
+    node: RestNode, terms: dict[str, int], price: int, door: str
+) -> None:
     signed = wallet_signed(0, terms)
     tx_hash = hash_of(signed)
     own = {"from": SENDER, "to": RECIPIENT, "value": 7, "nonce": 0, "gas": 21_000, **terms, "gasPrice": price}
@@ -82,7 +84,9 @@ async def test_from_pending_to_proof(node: RestNode, terms: dict[str, int], pric
 
 
 @pytest.mark.parametrize(("terms", "price"), TERMS)
-async def test_what_libraries_are_shown(node: RestNode, terms: dict[str, int], price: int) -> None:
+async def test_a_transaction_has_the_fields_and_price_of_its_type(
+    node: RestNode, terms: dict[str, int], price: int
+) -> None:
     signed = wallet_signed(0, terms)
     assert (
         geth_hash(await call(node, "eth_getBlockByNumber", "earliest", False)) == (await node.read("/block/0"))["hash"]
@@ -105,7 +109,7 @@ async def test_what_libraries_are_shown(node: RestNode, terms: dict[str, int], p
     assert (history["baseFeePerGas"], history["reward"]) == ([hex(GWEI)] * 2, [["0x0"]])
 
 
-async def test_the_node_signs_the_type_that_is_meant(node: RestNode) -> None:
+async def test_the_node_signs_the_type_that_the_fields_imply(node: RestNode) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
     asked: list[tuple[dict[str, object], int, int]] = [
         ({}, 2, GWEI),

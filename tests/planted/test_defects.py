@@ -11,7 +11,7 @@ TESTS_FAILED = 1
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
-def test_it_is_found(defect: Defect) -> None:
+def test_a_planted_defect_is_found(defect: Defect) -> None:
     done = subprocess.run([sys.executable, "-m", "tests.planted", defect.name], capture_output=True, text=True)
     output = done.stdout + done.stderr
     assert done.returncode == TESTS_FAILED, output

@@ -50,7 +50,7 @@ def no_errors(seed: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_both_read_the_same(part: int) -> None:
+def test_our_protocol_and_h11_read_the_same_requests(part: int) -> None:
     # The first conversation of the first part is that of the seed itself.
     run(range(SEED + part * CASES, SEED + part * CASES + -(-CASES // 3)))
 

@@ -12,7 +12,7 @@ def result(seed: int, failure: str = "") -> Result:
     return Result(seed, (0, 1, 2), failure, "", 1.0, tally, 7_200.0, "")
 
 
-def test_it_says_what_was_tried_and_met() -> None:
+def test_a_run_reports_its_steps_and_faults() -> None:
     summary = Summary(base=77)
     for seed in (3, 2001, 1002):
         summary.add(result(seed))
@@ -34,7 +34,7 @@ def test_it_says_what_was_tried_and_met() -> None:
     assert summary.text().splitlines()[0].endswith("clean")
 
 
-def test_it_names_the_seeds_that_fail() -> None:
+def test_a_failing_seed_is_named() -> None:
     summary = Summary(base=77)
     summary.add(result(3))
     summary.add(result(4, failure="Traceback:\n  there\nlost: node1 does not find it\n"))

@@ -7,7 +7,7 @@ from tests.simulation.command import run
 
 
 @pytest.mark.parametrize("seed", known_seeds())
-def test_what_failed_once_is_clean(seed: int) -> None:
+def test_a_seed_that_failed_once_passes(seed: int) -> None:
     code, output = run("--seed", str(seed))
     assert code == 0, output
 
@@ -15,7 +15,8 @@ def test_what_failed_once_is_clean(seed: int) -> None:
 @pytest.mark.parametrize("seed", [8, 3])
 def test_one_seed_is_one_run_in_whatever_order_sets_are_walked(seed: int) -> None:
     traces = set()
-    for hash_seed in (0, 0, 1, 2**32 - 1):
+    # Another order is also another run: whatever else differs from run to run would show, too.
+    for hash_seed in (0, 1, 2**32 - 1):
         code, output = run("--seed", str(seed), "--hash-seed", str(hash_seed))
         assert code == 0, output
         said, _, trace = output.rpartition("trace")

@@ -64,7 +64,7 @@ def refused(server: LyingServer, use: Callable[[AsyncClient], Awaitable[Any]]) -
     return asyncio.run(main())
 
 
-def test_nothing_of_a_proof_can_be_changed(scene: Scene) -> None:
+def test_a_proof_with_any_changed_part_is_refused(scene: Scene) -> None:
     async def prove(client: AsyncClient) -> None:
         (await client.proof(scene.tx)).verify(scene.tx, scene.block_hash)
 
@@ -77,7 +77,7 @@ def test_nothing_of_a_proof_can_be_changed(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("part", ["", "/proof"])
-def test_nothing_that_the_command_shows_as_verified_can_be_changed(scene: Scene, part: str) -> None:
+def test_an_answer_with_any_changed_part_is_not_shown_as_verified(scene: Scene, part: str) -> None:
     def notices() -> bool:
         command = ["tx", scene.tx, "--trusted-block", scene.block_hash, "--node", scene.server.url]
         result = CliRunner().invoke(app, command)

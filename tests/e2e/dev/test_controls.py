@@ -244,7 +244,7 @@ def revert_while_one_waits(node: PublicNode) -> float:
         return time.monotonic() - began
 
 
-def test_what_was_set_and_reverted_is_audited_and_outlives_the_node(tmp_path: Path) -> None:
+def test_set_balances_and_reverts_pass_the_audit_and_a_restart(tmp_path: Path) -> None:
     data_dir, stranger = tmp_path / "chain", new_account().address
     with NodeProcess.start_dev("--workers", "1", "--block-time", "0", data_dir=data_dir) as process:
         rpc(process.url, "anvil_setBalance", stranger, hex(3 * COIN))

@@ -11,7 +11,9 @@ RICH = dev_account(0).address
 
 
 @pytest.mark.parametrize(("theme", "is_phone"), [("light", False), ("dark", False), ("light", True)])
-def test_no_view_keeps_anyone_out(visit: Visit, node: PublicNode, axe: Axe, theme: Theme, is_phone: bool) -> None:
+def test_a_view_has_no_accessibility_violation(
+    visit: Visit, node: PublicNode, axe: Axe, theme: Theme, is_phone: bool
+) -> None:
     newest = node.read("/blocks")[0]["blockHeight"]
     tx_hash = node.read(f"/block/{newest}")["transactions"][0]
     routes = ["/", "/blocks", f"/block/{newest}", f"/tx/{tx_hash}", f"/account/{RICH}", "/accounts", "/mempool"]

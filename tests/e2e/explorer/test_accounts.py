@@ -148,7 +148,7 @@ def test_no_list_of_accounts_is_too_long(visit: Visit, node: PublicNode) -> None
     expect(page.get_by_role("row")).to_have_count(51)
 
 
-def test_history_as_a_file(visit: Visit, node: PublicNode) -> None:
+def test_a_history_is_saved_as_a_file(visit: Visit, node: PublicNode) -> None:
     page = visit().open(f"/account/{RICH}")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download as CSV").click()

@@ -45,7 +45,7 @@ def shown_heights(page: Page) -> list[int]:
     return [int(height) for height in bars.evaluate_all("(bars) => bars.map((bar) => bar.dataset.height)")]
 
 
-def test_a_restart_leaves_no_hole(tmp_path: Path, browser: Browser) -> None:
+def test_no_block_is_missing_after_a_restart(tmp_path: Path, browser: Browser) -> None:
     [port] = free_ports(1)
     with start(port, tmp_path / "chain") as node:
         head = make_blocks(node, BLOCKS)

@@ -116,7 +116,9 @@ def test_the_node_and_the_interface_have_their_versions(visit: Visit, node: Publ
 
 
 @pytest.mark.parametrize(("theme", "is_phone"), [("light", False), ("dark", False), ("light", True)])
-def test_the_page_keeps_nobody_out(visit: Visit, axe: Axe, theme: Theme, is_phone: bool) -> None:
+def test_the_reference_page_has_no_accessibility_violation(
+    visit: Visit, axe: Axe, theme: Theme, is_phone: bool
+) -> None:
     visitor = visit(theme, is_phone)
     page = open_reference(visitor)
     for name in ("submitTransaction", "getProof", "listMempool", "message-error"):

@@ -113,7 +113,7 @@ def fill_mempool(node: PublicNode, count: int) -> None:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_long_chain(reader: Reader, node: PublicNode) -> None:
+def test_views_of_a_long_chain_open_and_a_block_is_found(reader: Reader, node: PublicNode) -> None:
     head = node.read("/chain")["head"]["blockHeight"]
     assert head >= BLOCKS
     routes = ("/", "/blocks", f"/blocks?after={head // 2}", "/blocks?after=25", f"/block/{head // 2}")

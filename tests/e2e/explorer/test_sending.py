@@ -54,7 +54,7 @@ def confirmed_hash(page: Page) -> str:
     return str(page.locator(".progress a[href*='#/tx/']").get_attribute("title"))
 
 
-def test_from_a_dev_account_to_confirmed(visit: Visit, node: PublicNode) -> None:
+def test_a_payment_from_a_dev_account_is_confirmed(visit: Visit, node: PublicNode) -> None:
     recipient = new_account().address
     page = visit().open(f"/send?to={recipient}")
     page.get_by_label("From").select_option(OTHER)
@@ -106,7 +106,7 @@ def test_a_remark_that_moves_the_button_takes_no_click(visit: Visit, route: str,
     expect(page.locator("#to")).to_be_focused()
 
 
-def test_from_the_wallet_of_the_browser(visit: Visit, node: PublicNode) -> None:
+def test_a_payment_is_signed_by_the_wallet_of_the_browser(visit: Visit, node: PublicNode) -> None:
     recipient = new_account().address
     visitor = visit()
     visitor.page.add_init_script(WALLET)
@@ -126,7 +126,7 @@ def test_from_the_wallet_of_the_browser(visit: Visit, node: PublicNode) -> None:
     assert {"wallet_addEthereumChain", "wallet_switchEthereumChain", "eth_sendTransaction"} <= set(asked)
 
 
-def test_declined_in_the_wallet(visit: Visit) -> None:
+def test_a_payment_declined_in_the_wallet_is_not_sent(visit: Visit) -> None:
     visitor = visit()
     visitor.page.add_init_script(WALLET)
     page = visitor.open(f"/send?to={RICH}")
@@ -138,7 +138,7 @@ def test_declined_in_the_wallet(visit: Visit) -> None:
     expect(page.get_by_text("Connect the wallet first.")).to_be_visible()
 
 
-def test_faucet(visit: Visit, node: PublicNode) -> None:
+def test_the_faucet_form_pays_an_address(visit: Visit, node: PublicNode) -> None:
     recipient = new_account().address
     page = visit().open()
     page.get_by_role("link", name="Faucet").click()

@@ -391,7 +391,7 @@ def test_a_dropped_transaction_says_what_can_be_done_about_it(visit: Visit, reas
         expect(main).not_to_contain_text("submit it again")
 
 
-def test_one_that_the_node_no_longer_holds_names_what_it_holds_instead(visit: Visit) -> None:
+def test_a_pending_transaction_that_is_not_held_names_its_replacement_as_text(visit: Visit) -> None:
     """Whatever a node may say there is text, and nothing else."""
     visitor = visit()
     pending = {"txHash": f"0x{'ab' * 32}", "status": "pending", "from": RICH, "to": RICH, "value": 1, "nonce": 0}
@@ -490,7 +490,7 @@ def test_keyboard_alone_is_enough(visit: Visit, node: PublicNode) -> None:
     expect(page.get_by_role("link", name="Mempool")).to_have_attribute("aria-current", "page")
 
 
-def test_nothing_jumps_while_the_overview_loads_and_lives(visit: Visit, node: PublicNode) -> None:
+def test_the_overview_does_not_shift_while_it_loads_and_updates(visit: Visit, node: PublicNode) -> None:
     visitor = visit()
     visitor.page.add_init_script(
         "window.shifts = 0; new PerformanceObserver((list) => {"

@@ -24,7 +24,7 @@ def make_block(node: PublicNode) -> dict[str, Any]:
     return node.await_confirmed(node.submit(sign_transfer(node.fund(), RECIPIENT, 1, 0)))
 
 
-def test_new_block_has_exactly_its_fields(node: PublicNode) -> None:
+def test_a_new_block_event_has_exactly_its_fields(node: PublicNode) -> None:
     with node.events() as socket:
         say(socket, action="subscribe", event="newBlock", id=7)
         subscribed = receive(socket)
@@ -37,7 +37,7 @@ def test_new_block_has_exactly_its_fields(node: PublicNode) -> None:
         assert message["blockHeight"] <= tx["blockHeight"]
 
 
-def test_replay_then_live_without_hole_or_repeat(node: PublicNode) -> None:
+def test_a_replay_continues_with_live_blocks_none_missing_or_twice(node: PublicNode) -> None:
     make_block(node)
     with node.events() as socket:
         say(socket, action="subscribe", event="newBlock", fromHeight=0)
@@ -49,7 +49,7 @@ def test_replay_then_live_without_hole_or_repeat(node: PublicNode) -> None:
         assert heights == list(range(target + 1))
 
 
-def test_subscriptions_on_the_url(node: PublicNode) -> None:
+def test_subscriptions_on_the_url_get_their_events_in_order(node: PublicNode) -> None:
     sender = node.fund()
     transfer = sign_transfer(sender, RECIPIENT, 1, 0)
     head = node.read("/chain")["head"]["blockHeight"]
@@ -73,7 +73,7 @@ def test_subscriptions_on_the_url(node: PublicNode) -> None:
         assert messages[-2]["blockHeight"] == height
 
 
-def test_confirmation_to_its_followers_only(node: PublicNode) -> None:
+def test_a_confirmation_is_sent_to_its_followers_only(node: PublicNode) -> None:
     sender = node.fund()
     followed, other = (sign_transfer(sender, RECIPIENT, 1, nonce) for nonce in (1, 0))
     with node.events() as socket:
@@ -88,7 +88,7 @@ def test_confirmation_to_its_followers_only(node: PublicNode) -> None:
         assert receive(socket)["event"] == "subscribed"
 
 
-def test_already_confirmed_is_told_at_once(node: PublicNode) -> None:
+def test_following_a_confirmed_transaction_is_answered_at_once(node: PublicNode) -> None:
     tx = make_block(node)
     with node.events() as socket:
         say(socket, action="subscribe", event="txConfirmed", txHash=tx["txHash"])
@@ -96,7 +96,7 @@ def test_already_confirmed_is_told_at_once(node: PublicNode) -> None:
         assert messages[-1] == {"event": "txConfirmed", "txHash": tx["txHash"], "blockHeight": tx["blockHeight"]}
 
 
-def test_dropped_is_told_with_the_reason(node: PublicNode) -> None:
+def test_a_drop_is_sent_with_its_reason(node: PublicNode) -> None:
     sender = node.fund()
     held = sign_transfer(sender, RECIPIENT, 1, 1)
     node.submit(held)
@@ -112,7 +112,7 @@ def test_dropped_is_told_with_the_reason(node: PublicNode) -> None:
         assert receive(socket) == {"event": "txDropped", "txHash": held.tx_hash, "reason": reason}
 
 
-def test_unsubscribed_gets_nothing_more(node: PublicNode) -> None:
+def test_no_event_comes_after_unsubscribe(node: PublicNode) -> None:
     with node.events() as socket:
         say(socket, action="subscribe", event="newBlock")
         assert receive(socket)["event"] == "subscribed"
@@ -142,7 +142,9 @@ def test_unsubscribed_gets_nothing_more(node: PublicNode) -> None:
         ('{"action":"subscribe","event":"newBlock","unknown":1}', "INVALID_FIELD"),
     ],
 )
-def test_message_out_of_shape_is_an_error_and_the_socket_stays(node: PublicNode, message: str, code: str) -> None:
+def test_a_malformed_message_is_answered_by_an_error_and_the_socket_stays(
+    node: PublicNode, message: str, code: str
+) -> None:
     with node.events() as socket:
         socket.send(message)
         error = receive(socket)
@@ -162,7 +164,7 @@ def test_message_of_more_than_16_kib_ends_the_socket(node: PublicNode) -> None:
         assert closed.value.rcvd.code == 1009
 
 
-def test_a_thousand_followed_transactions_at_most(node: PublicNode) -> None:
+def test_a_socket_follows_at_most_a_thousand_transactions(node: PublicNode) -> None:
     with node.events() as socket:
         for number in range(1_001):
             say(socket, action="subscribe", event="txConfirmed", txHash=f"0x{number:064x}")
@@ -171,20 +173,20 @@ def test_a_thousand_followed_transactions_at_most(node: PublicNode) -> None:
 
 
 @pytest.mark.parametrize("query", ["?nothing", "?txConfirmed=0x12", "?newBlock&fromHeight=x", "?fromHeight=1"])
-def test_url_out_of_shape_is_refused(node: PublicNode, query: str) -> None:
+def test_a_malformed_url_is_refused_with_400(node: PublicNode, query: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
         node.events(query)
     assert refused.value.response.status_code == 400
     assert refused.value.response.headers["content-type"] == "application/problem+json"
 
 
-def test_foreign_origin_is_refused(node: PublicNode) -> None:
+def test_a_handshake_of_a_foreign_origin_is_refused_with_403(node: PublicNode) -> None:
     with pytest.raises(InvalidStatus) as refused:
         connect_patiently("ws" + node.url.removeprefix("http") + "/events", origin=Origin("https://evil.example"))
     assert refused.value.response.status_code == 403
 
 
-def test_plain_get_is_told_to_upgrade(node: PublicNode) -> None:
+def test_get_without_an_upgrade_is_426(node: PublicNode) -> None:
     answer: httpx.Response = node.get("/events")
     assert answer.status_code == 426
     assert answer.headers["content-type"] == "application/problem+json"

@@ -59,7 +59,9 @@ def confirmed(node: PublicNode, sender: LocalAccount) -> dict[str, Any]:
     return node.await_confirmed(node.submit(transfer))
 
 
-def test_confirmed_transaction(node: PublicNode, sender: LocalAccount, confirmed: dict[str, Any]) -> None:
+def test_a_confirmed_transaction_has_its_block_and_fee(
+    node: PublicNode, sender: LocalAccount, confirmed: dict[str, Any]
+) -> None:
     block = node.read(f"/block/{confirmed['blockHash']}")
     assert confirmed == {
         "txHash": confirmed["txHash"],
@@ -94,25 +96,25 @@ def test_hash_in_upper_case_is_the_same(node: PublicNode, confirmed: dict[str, A
 
 @pytest.mark.parametrize("given", BAD_HASHES)
 @pytest.mark.parametrize("path", ["/tx/{}", "/tx/{}/proof"])
-def test_transaction_by_what_is_no_hash(node: PublicNode, path: str, given: str) -> None:
+def test_a_malformed_transaction_hash_is_refused_with_400(node: PublicNode, path: str, given: str) -> None:
     assert_problem(node.get(path.format(given)), 400, "INVALID_HASH")
 
 
 @pytest.mark.parametrize(
     "given", [*BAD_HASHES, "-1", "1.5", "1.0", "newest", "Latest", "0x1", "1e3", "+1", " 1", "01", "0" * 30]
 )
-def test_block_by_what_is_neither_hash_nor_height(node: PublicNode, given: str) -> None:
+def test_a_malformed_block_hash_or_height_is_refused_with_400(node: PublicNode, given: str) -> None:
     assert_problem(node.get(f"/block/{given}"), 400, "INVALID_HASH")
 
 
-def test_unknown_hashes(node: PublicNode) -> None:
+def test_an_unknown_hash_is_404(node: PublicNode) -> None:
     assert_problem(node.get(f"/tx/{UNKNOWN}"), 404, "TX_NOT_FOUND")
     assert_problem(node.get(f"/tx/{UNKNOWN}/proof"), 404, "TX_NOT_FOUND")
     assert_problem(node.get(f"/block/{UNKNOWN}"), 404, "BLOCK_NOT_FOUND")
 
 
 @pytest.mark.parametrize("height", [10**9, 10**19, 10**30, "9" * 5_000])
-def test_height_of_no_block(node: PublicNode, height: int | str) -> None:
+def test_a_height_above_the_head_is_404(node: PublicNode, height: int | str) -> None:
     assert_problem(node.get(f"/block/{height}"), 404, "BLOCK_NOT_FOUND")
 
 
@@ -129,7 +131,7 @@ def test_wait_ends_with_the_confirmation_or_the_time(node: PublicNode) -> None:
 
 
 @pytest.mark.parametrize("wait", ["61", "-1", "x", "", "nan", "inf", "1e1000"])
-def test_wait_out_of_range(node: PublicNode, wait: str) -> None:
+def test_a_wait_out_of_range_is_refused_with_400(node: PublicNode, wait: str) -> None:
     assert_problem(node.get(f"/tx/{UNKNOWN}", wait=wait), 400, "INVALID_QUERY")
 
 
@@ -179,7 +181,7 @@ def hold_three(node: PublicNode) -> tuple[LocalAccount, list[str]]:
     return sender, [node.submit(sign_transfer(sender, RECIPIENT, 1, nonce)) for nonce in (1, 2, 3)]
 
 
-def test_mempool_items(node: PublicNode) -> None:
+def test_the_mempool_lists_a_senders_transactions_by_nonce(node: PublicNode) -> None:
     sender, hashes = hold_three(node)
     answer = node.get("/mempool", **{"from": sender.address})
     items = answer.json()
@@ -201,7 +203,7 @@ def next_page(node: PublicNode, answer: httpx.Response) -> httpx.Response | None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_mempool_pages(node: PublicNode, limit: int) -> None:
+def test_the_mempool_is_listed_in_pages(node: PublicNode, limit: int) -> None:
     sender, hashes = hold_three(node)
     page: httpx.Response | None = node.get("/mempool", limit=limit, **{"from": sender.address})
     seen = []
@@ -223,7 +225,7 @@ def test_mempool_pages(node: PublicNode, limit: int) -> None:
         "/chain?x=1", "/block/0?x=1", f"/account/{RECIPIENT}?x=1", f"/tx/{UNKNOWN}?x=1", f"/tx/{UNKNOWN}/proof?x=1",
     ],
 )  # fmt: skip
-def test_query_out_of_shape(node: PublicNode, target: str) -> None:
+def test_a_malformed_query_is_refused_with_400(node: PublicNode, target: str) -> None:
     assert_problem(node.http.get(target), 400, "INVALID_QUERY")
 
 
@@ -249,14 +251,14 @@ def test_account(node: PublicNode) -> None:
     assert after == account | {"balance": 5 * COIN - 2 - 2 * TRANSFER_FEE, "nonce": 2, "pendingNonce": 2}
 
 
-def test_account_never_seen(node: PublicNode) -> None:
+def test_an_account_never_seen_is_empty(node: PublicNode) -> None:
     account = node.read(f"/account/{new_account().address}")
     assert (account["balance"], account["nonce"], account["pendingNonce"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("path", ["/account/{}", "/account/{}/txs"])
 @pytest.mark.parametrize("given", ["0x12", "x", "0x" + "zz" * 20, "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"])
-def test_account_of_what_is_no_address(node: PublicNode, path: str, given: str) -> None:
+def test_a_malformed_address_is_refused_with_400(node: PublicNode, path: str, given: str) -> None:
     assert assert_problem(node.get(path.format(given)), 400, "INVALID_FIELD")["field"] == "address"
 
 
@@ -292,7 +294,7 @@ def test_blocks_newest_first(node: PublicNode, confirmed: dict[str, Any]) -> Non
     assert first["transactionCount"] == len(block["transactions"])
 
 
-def test_proof_of_inclusion(node: PublicNode) -> None:
+def test_a_proof_verifies_against_the_header_of_its_block(node: PublicNode) -> None:
     sender = node.fund()
     # The gap closes last, so that all five land in one block.
     hashes = [node.submit(sign_transfer(sender, RECIPIENT, 1, nonce)) for nonce in (4, 3, 2, 1, 0)]
@@ -312,6 +314,6 @@ def test_proof_of_inclusion(node: PublicNode) -> None:
         )
 
 
-def test_proof_of_a_pending_transaction(node: PublicNode) -> None:
+def test_a_pending_transaction_has_no_proof(node: PublicNode) -> None:
     _, hashes = hold_three(node)
     assert_problem(node.get(f"/tx/{hashes[0]}/proof"), 404, "TX_NOT_FOUND")

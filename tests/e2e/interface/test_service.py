@@ -29,7 +29,7 @@ def exchange(node: PublicNode, request: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("path", ["/health", "/startup", "/ready"])
-def test_probe(node: PublicNode, path: str) -> None:
+def test_a_probe_of_a_ready_node_is_200(node: PublicNode, path: str) -> None:
     assert node.get(path).status_code == 200
 
 
@@ -49,7 +49,7 @@ def test_head_answers_as_get_without_the_body(node: PublicNode, path: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/tx/", "/block", "/health/", "/tx//", "/Health", f"/tx/{UNKNOWN}/x"])
-def test_unknown_path(node: PublicNode, path: str) -> None:
+def test_an_unknown_path_is_404(node: PublicNode, path: str) -> None:
     assert_problem(node.get(path), 404, "NOT_FOUND")
 
 
@@ -64,7 +64,7 @@ def test_unknown_path(node: PublicNode, path: str) -> None:
         ("PATCH", "/block/0", {"GET", "HEAD"}),
     ],
 )
-def test_method_that_is_not_served(node: PublicNode, method: str, path: str, allowed: set[str]) -> None:
+def test_another_method_is_405_with_those_allowed(node: PublicNode, method: str, path: str, allowed: set[str]) -> None:
     answer = node.http.request(method, path)
     assert_problem(answer, 405, "METHOD_NOT_ALLOWED")
     assert allowed <= {name.strip() for name in answer.headers["allow"].split(",")}
@@ -77,7 +77,7 @@ def test_foreign_host_is_refused(node: PublicNode) -> None:
     assert_problem(posted, 403, "FORBIDDEN_HOST")
 
 
-def test_foreign_origin_gets_no_leave(node: PublicNode) -> None:
+def test_a_foreign_origin_gets_no_cors_header(node: PublicNode) -> None:
     answer = node.http.get("/chain", headers={"origin": "https://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
     posted = node.http.post("/tx", json={}, headers={"origin": "https://evil.example"})
@@ -93,7 +93,7 @@ def test_foreign_origin_gets_no_leave(node: PublicNode) -> None:
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 200_000 + b"\r\n\r\n",
     ],
 )
-def test_what_is_no_http_gets_a_problem(node: PublicNode, request_bytes: bytes) -> None:
+def test_bytes_that_are_not_http_are_answered_by_a_problem(node: PublicNode, request_bytes: bytes) -> None:
     status, received = exchange(node, request_bytes)
     assert status in (400, 431)
     head, _, body = received.partition(b"\r\n\r\n")

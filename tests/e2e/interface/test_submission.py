@@ -42,7 +42,7 @@ def test_accepted_transfer_is_pending_then_confirmed(node: PublicNode) -> None:
     assert node.balance(sender.address) == 7 * COIN - TRANSFER_FEE
 
 
-def test_the_same_again_is_no_error_and_no_second_transfer(node: PublicNode) -> None:
+def test_a_transfer_sent_again_is_answered_and_not_made_twice(node: PublicNode) -> None:
     sender, recipient = node.fund(), new_account().address
     transfer = sign_transfer(sender, recipient, COIN, 0)
     node.submit(transfer)
@@ -68,7 +68,7 @@ def test_gas_beyond_the_transfer_is_not_charged(node: PublicNode) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 27])
-def test_both_spellings_of_v(node: PublicNode, offset: int) -> None:
+def test_v_of_0_or_1_and_of_27_or_28_is_accepted(node: PublicNode, offset: int) -> None:
     transfer = sign_transfer(node.fund(), RECIPIENT, 1, 0)
     signature = bytes.fromhex(transfer.body["signature"][2:])
     spelled = "0x" + (signature[:64] + bytes([signature[64] + offset])).hex()
@@ -83,7 +83,7 @@ def test_nonce_left_out_means_the_next_one(node: PublicNode) -> None:
     assert node.await_confirmed(second.tx_hash)["nonce"] == 1
 
 
-def test_nonce_left_out_with_a_signature_over_another(node: PublicNode, sender: LocalAccount) -> None:
+def test_a_signature_over_another_nonce_than_the_next_is_refused(node: PublicNode, sender: LocalAccount) -> None:
     body = sign_transfer(sender, RECIPIENT, 1, 7).without("nonce")
     assert_problem(node.post(body), 422, "INVALID_SIGNATURE")
 
@@ -99,7 +99,7 @@ def test_dev_account_needs_no_signature_unless_the_node_is_one_of_a_network(node
     assert node.balance(recipient) == 7
 
 
-def test_any_other_account_needs_one(node: PublicNode, sender: LocalAccount) -> None:
+def test_an_unsigned_transfer_of_another_account_is_refused(node: PublicNode, sender: LocalAccount) -> None:
     body = sign_transfer(sender, RECIPIENT, 1, 0).without("signature")
     assert assert_problem(node.post(body), 400, "INVALID_FIELD")["field"] == "signature"
 
@@ -108,7 +108,7 @@ def test_any_other_account_needs_one(node: PublicNode, sender: LocalAccount) -> 
     ("written", "value"),
     [("10", 10), ("10.0", 10), ("1e3", 1_000), ('"10"', 10), ("9007199254740993", 9_007_199_254_740_993), ("0", 0)],
 )
-def test_value_spellings(node: PublicNode, written: str, value: int) -> None:
+def test_each_spelling_of_a_value_is_the_same_transfer(node: PublicNode, written: str, value: int) -> None:
     transfer = sign_transfer(node.fund(1), RECIPIENT, value, 0)
     body = json.dumps(transfer.with_fields(value="VALUE")).replace('"VALUE"', written)
     answer = post_raw(node, body.encode())
@@ -130,14 +130,16 @@ def test_value_up_to_the_largest_is_read_exactly(node: PublicNode, sender: Local
         '"115792089237316195423570985008687907853269984665640564039457584007913129639936"', "1" + "0" * 5_000,
     ],
 )  # fmt: skip
-def test_value_that_is_no_amount(node: PublicNode, sender: LocalAccount, written: str) -> None:
+def test_a_malformed_value_is_refused_by_name(node: PublicNode, sender: LocalAccount, written: str) -> None:
     body = json.dumps(complete(sender) | {"value": "VALUE"}).replace('"VALUE"', written)
     assert assert_problem(post_raw(node, body.encode()), 400, "INVALID_FIELD")["field"] == "value"
 
 
 @pytest.mark.parametrize("field", ["gas", "nonce"])
 @pytest.mark.parametrize("given", [-1, 1.5, "0x1", True, None, 2**64, [], {}])
-def test_integer_field_out_of_shape(node: PublicNode, sender: LocalAccount, field: str, given: object) -> None:
+def test_a_malformed_integer_field_is_refused_by_name(
+    node: PublicNode, sender: LocalAccount, field: str, given: object
+) -> None:
     body = complete(sender) | {field: given}
     assert assert_problem(node.post(body), 400, "INVALID_FIELD")["field"] == field
 
@@ -150,7 +152,9 @@ def test_integer_field_out_of_shape(node: PublicNode, sender: LocalAccount, fiel
         "0X" + "11" * 20, " 0x" + "11" * 20, "0x" + "1" * 39 + "\uff11", "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
     ],
 )  # fmt: skip
-def test_address_out_of_shape(node: PublicNode, sender: LocalAccount, field: str, given: object) -> None:
+def test_a_malformed_address_field_is_refused_by_name(
+    node: PublicNode, sender: LocalAccount, field: str, given: object
+) -> None:
     body = complete(sender) | {field: given}
     assert assert_problem(node.post(body), 400, "INVALID_FIELD")["field"] == field
 
@@ -164,13 +168,13 @@ def test_addresses_in_one_case_need_no_checksum(node: PublicNode, spell: Any) ->
 
 
 @pytest.mark.parametrize("given", ["", "0x", "0x" + "11" * 64, "0x" + "11" * 66, "11" * 65, "0x" + "zz" * 65, 1, None])
-def test_signature_out_of_shape(node: PublicNode, sender: LocalAccount, given: object) -> None:
+def test_a_malformed_signature_is_refused_by_name(node: PublicNode, sender: LocalAccount, given: object) -> None:
     body = complete(sender) | {"signature": given}
     assert assert_problem(node.post(body), 400, "INVALID_FIELD")["field"] == "signature"
 
 
 @pytest.mark.parametrize("v", [2, 26, 29, 255])
-def test_signature_with_another_v(node: PublicNode, sender: LocalAccount, v: int) -> None:
+def test_a_signature_with_an_unknown_v_is_refused(node: PublicNode, sender: LocalAccount, v: int) -> None:
     body = complete(sender)
     body["signature"] = body["signature"][:-2] + f"{v:02x}"
     answer = node.post(body)
@@ -187,12 +191,12 @@ def test_high_s_is_refused_so_that_one_transfer_has_one_hash(node: PublicNode, s
 
 
 @pytest.mark.parametrize("rs", [bytes(64), b"\xff" * 64, bytes(32) + b"\1" * 32, b"\1" * 32 + bytes(32)])
-def test_signature_that_no_key_makes(node: PublicNode, sender: LocalAccount, rs: bytes) -> None:
+def test_a_signature_that_no_key_makes_is_refused(node: PublicNode, sender: LocalAccount, rs: bytes) -> None:
     body = complete(sender) | {"signature": "0x" + rs.hex() + "00"}
     assert_problem(node.post(body), 422, "INVALID_SIGNATURE")
 
 
-def test_signature_of_another_account_or_chain(node: PublicNode, sender: LocalAccount) -> None:
+def test_a_signature_of_another_account_or_chain_is_refused(node: PublicNode, sender: LocalAccount) -> None:
     body = complete(sender) | {"from": dev_account(1).address}
     assert_problem(node.post(body), 422, "INVALID_SIGNATURE")
     elsewhere = sign_transfer(sender, RECIPIENT, 5, 0, chain_id=1)
@@ -200,7 +204,7 @@ def test_signature_of_another_account_or_chain(node: PublicNode, sender: LocalAc
 
 
 @pytest.mark.parametrize("field", ["from", "to", "value", "gas"])
-def test_required_field_missing(node: PublicNode, sender: LocalAccount, field: str) -> None:
+def test_a_missing_required_field_is_named(node: PublicNode, sender: LocalAccount, field: str) -> None:
     body = {name: value for name, value in complete(sender).items() if name != field}
     assert assert_problem(node.post(body), 400, "INVALID_FIELD")["field"] == field
 
@@ -210,23 +214,23 @@ def test_unknown_field_is_refused_by_name(node: PublicNode, sender: LocalAccount
     assert problem["field"] == "data"
 
 
-def test_field_given_twice(node: PublicNode, sender: LocalAccount) -> None:
+def test_a_field_given_twice_is_refused(node: PublicNode, sender: LocalAccount) -> None:
     body = json.dumps(complete(sender))[:-1] + ', "value": 1}'
     assert assert_problem(post_raw(node, body.encode()), 400, "INVALID_FIELD")["field"] == "value"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"{]", b"nonsense", b'{"from":', b"\xff\xfe", b"[" * 100_000, b"{'a':1}"])
-def test_body_that_is_not_json(node: PublicNode, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(node: PublicNode, body: bytes) -> None:
     assert_problem(post_raw(node, body), 400, "MALFORMED_JSON")
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"1", b'"text"', b"null", b"true"])
-def test_body_that_is_no_object_with_fields(node: PublicNode, body: bytes) -> None:
+def test_a_body_that_is_no_object_with_fields_is_refused(node: PublicNode, body: bytes) -> None:
     assert_problem(post_raw(node, body), 400, "INVALID_FIELD")
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "json"])
-def test_another_media_type(node: PublicNode, sender: LocalAccount, content_type: str) -> None:
+def test_another_media_type_is_415(node: PublicNode, sender: LocalAccount, content_type: str) -> None:
     answer = post_raw(node, json.dumps(complete(sender)).encode(), content_type)
     assert_problem(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
 
@@ -237,7 +241,7 @@ def test_json_with_a_charset_is_json(node: PublicNode) -> None:
     assert answer.status_code == 200
 
 
-def test_body_too_large(node: PublicNode) -> None:
+def test_a_body_too_large_is_413(node: PublicNode) -> None:
     assert_problem(post_raw(node, b'{"from":"' + b"1" * 131_072 + b'"}'), 413, "BODY_TOO_LARGE")
     assert_problem(
         node.http.post("/txs", content=b"[" + b" " * 2_097_152 + b"]", headers={"content-type": "application/json"}),
@@ -246,7 +250,7 @@ def test_body_too_large(node: PublicNode) -> None:
     )
 
 
-def test_rules_of_gas_and_funds(node: PublicNode, sender: LocalAccount) -> None:
+def test_a_broken_rule_of_gas_funds_or_nonce_is_refused_by_its_code(node: PublicNode, sender: LocalAccount) -> None:
     limit = node.read("/chain")["blockGasLimit"]
     refused = {
         "GAS_TOO_LOW": sign_transfer(sender, RECIPIENT, 1, 0, gas=20_999),
@@ -260,11 +264,11 @@ def test_rules_of_gas_and_funds(node: PublicNode, sender: LocalAccount) -> None:
         assert_problem(node.get(f"/tx/{transfer.tx_hash}"), 404, "TX_NOT_FOUND")
 
 
-def test_account_without_money(node: PublicNode) -> None:
+def test_a_transfer_of_an_account_without_money_is_refused(node: PublicNode) -> None:
     assert_problem(node.post(sign_transfer(new_account(), RECIPIENT, 0, 0).body), 422, "INSUFFICIENT_FUNDS")
 
 
-def test_nonce_that_is_used(node: PublicNode) -> None:
+def test_a_used_nonce_is_409(node: PublicNode) -> None:
     sender = node.fund()
     node.await_confirmed(node.submit(sign_transfer(sender, RECIPIENT, 1, 0)))
     assert_problem(node.post(sign_transfer(sender, RECIPIENT, 2, 0).body), 409, "NONCE_TOO_LOW")
@@ -319,7 +323,7 @@ def test_batch_answers_each_item_in_order(node: PublicNode) -> None:
     node.await_confirmed(good[1].tx_hash)
 
 
-def test_batch_limits(node: PublicNode, sender: LocalAccount) -> None:
+def test_a_batch_beyond_its_limits_is_refused(node: PublicNode, sender: LocalAccount) -> None:
     assert node.post([], path="/txs").json() == []
     assert node.post([1] * 100, path="/txs").status_code == 200
     assert_problem(node.post([complete(sender)] * 101, path="/txs"), 400, "INVALID_FIELD")

@@ -81,7 +81,7 @@ def test_halves_that_are_parted_stand_still_until_they_meet(network: Network) ->
 
 
 @pytest.mark.parametrize("state", ["cut", "held"])
-def test_a_node_alone_stands_still_and_catches_up(network: Network, state: str) -> None:
+def test_a_node_cut_off_alone_stands_still_and_catches_up(network: Network, state: str) -> None:
     *others, lonely = network.nodes
     with under_load(network):
         network.split([lonely.index], "cut" if state == "cut" else "held")

@@ -60,7 +60,9 @@ def offers_snapshot(rpc: str) -> bool:
 
 
 @pytest.mark.parametrize("by_snapshot", [False, True])
-def test_a_node_joins(member: tuple[Path, int, NodeProcess], tmp_path: Path, by_snapshot: bool) -> None:
+def test_a_node_that_joins_follows_the_chain(
+    member: tuple[Path, int, NodeProcess], tmp_path: Path, by_snapshot: bool
+) -> None:
     home, base_port, node = member
     peer = f"{CometBFT(BINARY, home / 'cometbft').run('show-node-id')}@127.0.0.1:{base_port + 1}"
     own = tmp_path / "joining"

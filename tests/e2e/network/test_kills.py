@@ -19,7 +19,7 @@ FAULTS_S = float(os.environ.get("CRASH_SECONDS", "0"))
 SOAK_S = 6.0
 
 
-def test_nothing_that_a_killed_validator_accepted_is_lost(cometbft_tools: Path, scratch: Path) -> None:
+def test_transfers_accepted_by_a_killed_validator_are_not_lost(cometbft_tools: Path, scratch: Path) -> None:
     seed_number = int(os.environ.get("CRASH_SEED", random.SystemRandom().randrange(2**32)))
     print(f"CRASH_SEED={seed_number}")
     need_program(*COMPILERS)

@@ -43,7 +43,9 @@ def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_page_work_in_their_order(
+    cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need_program("curl")
     base_port = free_base_port(NODES)
     (make, _), (start, _), *others = steps_on(base_port)

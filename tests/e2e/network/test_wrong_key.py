@@ -24,7 +24,7 @@ def another_key() -> str:
     return json.dumps(json.loads(made.stdout)["Key"])
 
 
-def test_it_says_that_it_is_not_ready_until_its_key_is_back(network: Network) -> None:
+def test_a_validator_with_another_key_is_not_ready_until_its_key_is_back(network: Network) -> None:
     *_, victim = network.nodes
     key_file = victim.cometbft_config / "priv_validator_key.json"
     key = key_file.read_text()

@@ -52,7 +52,7 @@ async def end_of(socket: ClientConnection) -> int:
     return socket.close_code
 
 
-def test_one_that_does_not_read_is_let_go_and_others_get_every_head(node: NodeProcess) -> None:
+def test_a_client_that_does_not_read_is_cut_off_and_others_get_every_head(node: NodeProcess) -> None:
     async def main() -> None:
         url = node.ws_url + "/rpc"
         # It takes one message into memory and leaves the rest to the system's buffers.
