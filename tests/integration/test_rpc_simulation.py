@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx
@@ -15,7 +14,6 @@ from eth_utils.crypto import keccak
 
 from cairn.api import chain_view
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc import simulation_methods
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.domain.types import Address
@@ -282,7 +280,7 @@ async def test_a_revert_meanwhile_ends_a_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: dict[str, Any], is_over: bool
 ) -> None:
     """Dave has coins only in the block that the revert removes."""
-    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, simulation_methods, "eth_simulateV1", tried)
+    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, "eth_simulateV1", tried)
 
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["while files are moved", "when another chain is open"])
@@ -291,15 +289,13 @@ async def test_a_revert_meanwhile_ends_a_fee_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, percentiles: list[int]
 ) -> None:
     asked = ("eth_feeHistory", "0x2", "latest", percentiles)
-    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, chain_view, *asked)
+    await check_revert_meanwhile(tmp_path, monkeypatch, is_over, *asked)
 
 
-async def check_revert_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, module: ModuleType, *asked: Any
-) -> None:
+async def check_revert_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, *asked: Any) -> None:
     (tmp_path / "scratch").mkdir()
     turns = PausedTurns()
-    monkeypatch.setattr(module, "in_slices", turns)
+    monkeypatch.setattr(chain_view, "in_slices", turns)
     view = ChainView(tmp_path / "scratch")
     async with opened_core(tmp_path / "data") as core:
         snapshot = await core.snapshot()

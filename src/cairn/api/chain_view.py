@@ -226,9 +226,12 @@ class ChainView(ChainReads):
             if reaching in self._reaching:
                 self._reaching.remove(reaching)
 
-    async def in_slices(self, items: Iterable[_T]) -> AsyncIterator[_T]:
-        """The items, one by one, with others' turns in between. Raises `Reverting` if the chain is reverted there."""
-        reverts = self.reverts
+    async def in_slices(self, items: Iterable[_T], reverts: int | None = None) -> AsyncIterator[_T]:
+        """The items, one by one, with others' turns in between. Raises `Reverting` if the chain is reverted there.
+
+        `reverts` is the count when the caller began to read, if that was earlier.
+        """
+        reverts = self.reverts if reverts is None else reverts
         async for item in in_slices(items):
             if self.reverts != reverts:
                 raise reverted_meanwhile()

@@ -1,8 +1,5 @@
 """Filters, which clients poll, and logs, of which this chain has none."""
 
-from collections.abc import Sequence
-
-from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.rpc_chain import MethodGroup
@@ -59,17 +56,12 @@ class FilterMethods(MethodGroup):
         if changes.kind == "transactions":
             return [data(tx_hash) async for tx_hash in in_slices(changes.tx_hashes)]
         first = max(changes.first_height, changes.last_height - MAX_BLOCKS + 1)
-        return await self._block_hashes(range(first, changes.last_height + 1), reverts)
-
-    async def _block_hashes(self, heights: Sequence[int], reverts: int) -> list[str]:
-        view, hashes = self._view, []
-        async for height in in_slices(heights):
-            # Other requests were served: the chain may have been reverted, and the oldest blocks removed.
-            if view.reverts != reverts:
-                raise reverted_meanwhile()
-            if height >= view.base:
-                hashes.append(data(view.block_hash(height)))
-        return hashes
+        return [
+            data(self._view.block_hash(height))
+            async for height in self._view.in_slices(range(first, changes.last_height + 1), reverts)
+            # Other requests were served, and the oldest blocks may have been removed.
+            if height >= self._view.base
+        ]
 
     @rpc_method("eth_getFilterLogs")
     async def get_filter_logs(self, name: object) -> list[str]:

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from cairn.api.chain_reads import reverted_meanwhile
+from cairn.api.chain_view import ChainView
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
-from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
+from cairn.api.rpc.rpc_chain import MethodGroup
 from cairn.api.rpc.values import (
     LIMIT_EXCEEDED,
     InvalidParams,
@@ -79,13 +79,12 @@ class SimulationMethods(MethodGroup):
             message = f"limit exceeded: this simulation counts as {items} calls; slow down, or try fewer transfers"
             raise RpcError(LIMIT_EXCEEDED, message)
         height = await self._chain.state_height(parse_block(block, "block"))
-        state = TriedState(self._chain, height)
+        state = TriedState(self._view, height)
         parent_hash, parent = self._view.get_header(height)
         # As in geth: without validation a transfer costs no fee, unless the caller names a base fee.
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []
-        async for asked_block in in_slices(blocks):
-            state.check_chain()
+        async for asked_block in self._view.in_slices(blocks):
             state.override(asked_block)
             header = next_header(parent_hash, parent, asked_block, base_fee)
             txs = await state.try_calls(asked_block, header, is_strict)
@@ -127,19 +126,13 @@ def next_header(parent_hash: BlockHash, parent: BlockHeader, block: Json, base_f
 class TriedState:
     """The accounts after a block, with the overrides and the tried transfers applied."""
 
-    def __init__(self, chain: RpcChain, height: int) -> None:
-        self._view = chain.view
+    def __init__(self, view: ChainView, height: int) -> None:
+        self._view = view
         self._height = height
-        self._reverts = chain.view.reverts
         self._accounts: dict[Address, Account] = {}
 
     def account(self, address: Address) -> Account:
         return self._accounts.get(address) or self._view.account_at(address, self._height)
-
-    def check_chain(self) -> None:
-        """Check that the accounts are still those of the chain. Raises `Reverting` after a revert of a dev chain."""
-        if self._view.reverts != self._reverts:
-            raise reverted_meanwhile()
 
     def override(self, block: Json) -> None:
         for name, value in parse_fields(block.get("stateOverrides"), "state overrides").items():
@@ -152,8 +145,7 @@ class TriedState:
         """Try the block's transfers in order. Raises `RpcError` for one that the block could not include."""
         ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
         txs: list[Tx] = []
-        async for call in in_slices(parse_list(block, "calls")):
-            self.check_chain()
+        async for call in self._view.in_slices(parse_list(block, "calls")):
             if ledger.is_full:
                 raise RpcError(BLOCK_FULL, f"block gas limit reached: {header.gas_limit}")
             tx = transfer_of(call, ledger, header, is_strict)
