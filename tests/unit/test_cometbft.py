@@ -139,7 +139,7 @@ def become(engine: CometBFT, abci_socket: Path, rpc: str) -> "subprocess.Popen[b
     return subprocess.Popen([sys.executable, "-c", code, engine.binary, engine.home, abci_socket, rpc])
 
 
-def test_it_is_started_with_our_socket_and_a_log_of_its_own(tmp_path: Path) -> None:
+def test_cometbft_is_started_with_our_socket_and_its_log_file(tmp_path: Path) -> None:
     engine = CometBFT(program(tmp_path, 'echo "$@"; echo oops >&2'), tmp_path)
     log = tmp_path / "cometbft.log"
     with log.open("wb") as old:

@@ -73,7 +73,7 @@ def test_a_wrong_change_of_administrators_is_a_usage_error(node: Scripted, args:
     assert node.posts == 0
 
 
-def test_a_chain_without_administrators_gets_none(node: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_without_administrators_cannot_add_one(node: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     node.governance = Governance(0, (FIRST,))
     monkeypatch.setattr(Scripted, "admins", Admins(0, ()))
     assert run("list", "--node", node.url).stdout == "Nobody can change them.\n"

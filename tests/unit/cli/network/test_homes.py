@@ -215,7 +215,7 @@ class TestSettleEngine:
         assert settings.cometbft_rpc == "tcp://127.0.0.1:9002"
         assert settings.cometbft_home == str(home.directory / "cometbft")
 
-    def test_what_is_set_counts(self, home: Home, binary: Path) -> None:
+    def test_settings_name_the_home_and_the_rpc_of_cometbft(self, home: Home, binary: Path) -> None:
         elsewhere = home.directory.parent / "elsewhere"
         (home.directory / "cometbft").rename(elsewhere)
         given = Settings(
@@ -255,7 +255,7 @@ class TestSettleEngine:
         home.begun_file.unlink()
         settle_engine(home, home.read_genesis(), given)
 
-    def test_a_validator_whose_key_is_elsewhere_has_no_such_record(self, home: Home, binary: Path) -> None:
+    def test_with_a_remote_signer_no_vote_record_is_needed(self, home: Home, binary: Path) -> None:
         given = Settings(engine="cometbft", cometbft_binary=str(binary))
         write_identity(home)
         _, engine = settle_engine(home, home.read_genesis(), given)

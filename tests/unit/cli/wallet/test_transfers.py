@@ -185,7 +185,7 @@ PUBLIC = "is public, and this is not a dev chain: anybody can spend what it gets
 @pytest.mark.parametrize("to", ["dev1", checksum_address(DEV_KEYS[1][0])])
 @pytest.mark.parametrize("chain_id", [1337, 77])
 @pytest.mark.parametrize(("accounts", "warning"), [(USUAL, ""), ([], PUBLIC), (None, PUBLIC)])
-def test_a_dev_chain_is_one_whose_node_signs_whatever_its_id(
+def test_a_dev_chain_is_recognised_by_eth_accounts_and_not_by_its_id(
     node: FickleNode, monkeypatch: pytest.MonkeyPatch, to: str, chain_id: int, accounts: object, warning: str
 ) -> None:
     monkeypatch.setitem(CHAIN, "chainId", chain_id)
