@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 
@@ -33,7 +33,21 @@ class Endless:
             self.has_ended.set()
 
 
-def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised() -> None:
+@pytest.fixture
+def noticed() -> Iterator[threading.Event]:
+    """Set when Python has noticed a Ctrl-C."""
+    event = threading.Event()
+
+    def notice(*_: object) -> None:
+        event.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, notice)
+    yield event
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised(noticed: threading.Event) -> None:
     loop, endless, main = LoopThread(), Endless(), threading.main_thread()
 
     def interrupt() -> None:
@@ -41,7 +55,11 @@ def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised() -> None:
         assert main.native_id is not None
         assert main.ident is not None
         await_sleep(main.native_id)
-        signal.pthread_kill(main.ident, signal.SIGINT)
+        # The sleep may be one in which it hands the interpreter's lock on, just before it waits for the answer: Python
+        # looks for signals no more by then, and only another one wakes it.
+        while not noticed.is_set():
+            signal.pthread_kill(main.ident, signal.SIGINT)
+            noticed.wait(1)
 
     threading.Thread(target=interrupt).start()
     items = loop.iterate(endless.items())
