@@ -253,7 +253,7 @@ def test_a_public_account_of_another_chain_is_warned_about(tmp_path: Path) -> No
     assert "is public, and this is not a dev chain" in result.stderr
 
 
-def test_a_dev_chain_with_its_own_id_and_accounts_is_one(tmp_path: Path) -> None:
+def test_send_recognises_a_dev_chain_with_its_own_id_or_accounts(tmp_path: Path) -> None:
     words = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
     first = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94"
     with NodeProcess.start_dev("--chain-id", "77") as node:

@@ -179,7 +179,7 @@ def test_a_chain_that_went_back_is_told_and_followed(tmp_path: Path) -> None:
             watching.end()
 
 
-def test_it_ends_when_nobody_reads_any_more(user: User) -> None:
+def test_watch_ends_when_the_pipe_is_closed(user: User) -> None:
     script = f"{command(['watch'])[0]} watch --from-height 0 | head -n 1; exit ${{PIPESTATUS[0]}}"
     watching = subprocess.Popen(
         ["bash", "-c", script], env=user.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -192,7 +192,7 @@ def test_it_ends_when_nobody_reads_any_more(user: User) -> None:
     assert out.startswith("block 0 ")
 
 
-def test_without_a_node_to_begin_with_it_says_so(tmp_path: Path) -> None:
+def test_watch_without_a_node_exits_with_5(tmp_path: Path) -> None:
     result = User(tmp_path, "http://127.0.0.1:1").run("watch")
     assert (result.returncode, result.stdout) == (5, "")
     assert "`cairn dev` starts a node" in result.stderr

@@ -132,7 +132,7 @@ def test_an_answer_is_the_class_of_its_code(small: NodeProcess, code: str) -> No
 
 
 @pytest.mark.usefixtures("tried_once")
-def test_a_full_mempool_is_told_with_the_time_to_wait() -> None:
+def test_a_full_mempool_error_has_retry_after() -> None:
     async def main(url: str) -> None:
         async with patient(url) as client:
             await client.submit(signed(1, 1))

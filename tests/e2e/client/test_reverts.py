@@ -116,7 +116,7 @@ def test_payments_that_were_given_and_taken_back_are_an_error(node: NodeProcess)
     run(node, use)
 
 
-def test_nobody_waits_for_a_transaction_that_is_gone(node: NodeProcess) -> None:
+def test_waits_end_when_a_revert_removes_the_transaction(node: NodeProcess) -> None:
     async def use(chain: Chain) -> None:
         height, snapshot = await chain.height(), await chain.control("evm_snapshot")
         [confirmed] = await chain.pay(1)

@@ -70,7 +70,7 @@ def test_no_block_is_missing_after_a_restart(tmp_path: Path, browser: Browser) -
     assert visitor.complaints == []
 
 
-def test_a_chain_that_began_anew_is_shown_anew(tmp_path: Path, browser: Browser) -> None:
+def test_a_new_chain_at_the_same_url_replaces_the_shown_blocks(tmp_path: Path, browser: Browser) -> None:
     [port] = free_ports(1)
     with start(port, tmp_path / "first") as node:
         visitor = Visitor(browser, node.url)

@@ -504,7 +504,7 @@ def test_the_overview_does_not_shift_while_it_loads_and_updates(visit: Visit, no
     assert visitor.run("() => window.shifts") < 0.1
 
 
-def test_the_page_brings_its_own_protection(node: PublicNode) -> None:
+def test_explorer_files_have_security_headers_and_an_etag(node: PublicNode) -> None:
     for path in ("/", "/explorer/main.js", "/explorer/views/block.js", "/explorer/cairn.svg"):
         answer = node.get(path)
         policy = answer.headers["content-security-policy"]
