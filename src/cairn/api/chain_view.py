@@ -195,21 +195,17 @@ class ChainView(ChainReads):
         if self._store is None and self.phase == "ready":
             # It could not be opened yet; it will be tried again.
             await self.reach(0)
-        newest = self._newest_on_disk()
-        if newest > self.height:
-            self.on_commit(newest)
-            await self.reach(newest)
-        return self.height
-
-    def _newest_on_disk(self) -> int:
-        watermark = self._reader().watermark
         try:
-            return watermark.height()
+            newest = self._reader().watermark.height()
         except Fatal:
             if self.phase != "unavailable":
                 raise
             # The files may be about to come back: wait for the next core that opens them.
-            return self.height
+            newest = self.height
+        if newest > self.height:
+            self.on_commit(newest)
+            await self.reach(newest)
+        return self.height
 
     async def reach(self, height: int, timeout_s: float = 5.0) -> None:
         """Return once reads show `height`. Raises `StoreUnavailable` if that never happens."""

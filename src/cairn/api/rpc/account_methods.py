@@ -42,16 +42,14 @@ class AccountMethods(MethodGroup):
     @rpc_method("eth_getBalance")
     async def get_balance(self, account: object, block: object = None) -> str:
         address, named = parse_account(account, "address"), parse_block(block, "block")
-        return quantity((await self._chain.account(address, named)).balance)
+        return quantity(self._view.account_at(address, await self._chain.state_height(named)).balance)
 
     @rpc_method("eth_getTransactionCount")
     async def get_transaction_count(self, account: object, block: object = None) -> str:
         address, named = parse_account(account, "address"), parse_block(block, "block")
-        if named.tag == "pending":
-            pending = await self._gateway.next_nonce(address)
-            # The account may be newer than the answer about the mempool, never the other way round.
-            return quantity(max(pending, (await self._chain.account(address, named)).nonce))
-        return quantity((await self._chain.account(address, named)).nonce)
+        # Asked before: the account may be newer than the answer about the mempool, never the other way round.
+        pending = await self._gateway.next_nonce(address) if named.tag == "pending" else 0
+        return quantity(max(pending, self._view.account_at(address, await self._chain.state_height(named)).nonce))
 
     @rpc_method("eth_getCode")
     async def get_code(self, account: object, block: object = None) -> str:

@@ -4,7 +4,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.rpc.caller import LargeAnswers
 from cairn.api.rpc.values import SERVER_ERROR, BlockName, RpcError
 from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, DroppedTx, PendingTx
-from cairn.domain.types import Account, Address, Tx, TxHash
+from cairn.domain.types import Tx, TxHash
 
 
 class RpcChain:
@@ -45,9 +45,6 @@ class RpcChain:
         if block.height is not None:
             self.view.reader_at(block.height)
         raise RpcError(SERVER_ERROR, "header not found" if block.hash is None else "header for hash not found")
-
-    async def account(self, address: Address, block: BlockName) -> Account:
-        return self.view.account_at(address, await self.state_height(block))
 
     async def find_tx(self, tx_hash: TxHash) -> Tx | tuple[int, int] | None:
         """A pending transaction itself, or height and position of a confirmed one."""
