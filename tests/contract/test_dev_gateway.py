@@ -35,15 +35,11 @@ from tests.support.pace import PATIENCE_S
 STRANGER = Address(b"\x42" * 20)
 YEAR_10000 = 253_402_300_800
 
-Scenario = Callable[[LinkClient, Heard], Awaitable[None]]
 
-
-def run(directory: Path, scenario: Scenario, **changes: object) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE_S), linked(directory, **changes) as (client, heard, _core):
-            await scenario(client, heard)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def dev_core(directory: Path, **changes: object) -> AsyncIterator[tuple[LinkClient, Heard]]:
+    async with asyncio.timeout(PATIENCE_S), linked(directory, **changes) as (client, heard, _core):
+        yield client, heard
 
 
 def header_times(directory: Path) -> list[int]:
@@ -62,8 +58,8 @@ def balances_in(directory: Path, *addresses: Address) -> list[int]:
     return found
 
 
-def test_blocks_are_made_when_asked_for(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_blocks_are_made_when_asked_for(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, heard):
         await core.submit(signed(0))
         assert await core.mine() == 1
         assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
@@ -73,18 +69,15 @@ def test_blocks_are_made_when_asked_for(tmp_path: Path) -> None:
             with pytest.raises(InvalidField, match="blocks"):
                 await core.mine(blocks)
 
-    run(tmp_path, scenario)
-
 
 def passed_since(began: int) -> int:
     """Whole seconds, and one more for the parts of a second at both ends."""
     return int(time.time()) - began + 1
 
 
-def test_time_goes_ahead_and_never_back(tmp_path: Path) -> None:
+async def test_time_goes_ahead_and_never_back(tmp_path: Path) -> None:
     began = int(time.time())
-
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+    async with dev_core(tmp_path) as (core, _):
         assert await core.increase_time(100) == 100
         assert await core.increase_time(50) == 150
         await core.mine()
@@ -99,8 +92,6 @@ def test_time_goes_ahead_and_never_back(tmp_path: Path) -> None:
         for seconds in (-1, YEAR_10000):
             with pytest.raises(InvalidField, match="seconds"):
                 await core.increase_time(seconds)
-
-    run(tmp_path, scenario)
     times = header_times(tmp_path)
     slow = passed_since(began)
     assert times == sorted(times)
@@ -110,17 +101,14 @@ def test_time_goes_ahead_and_never_back(tmp_path: Path) -> None:
     assert 1_000 <= times[4] - times[3] <= 1_000 + slow
     assert times[5:7] == [began + 10_000, began + 20_000]
     assert times[7] - times[6] <= slow, "the clock goes on from a time that was set"
-
-    async def after_a_restart(core: LinkClient, heard: Heard) -> None:
+    async with dev_core(tmp_path) as (core, _):
         await core.mine()
-
-    run(tmp_path, after_a_restart)
     newest = header_times(tmp_path)[8]
     assert newest - times[7] <= passed_since(began), "the chain's time must not stand still"
 
 
-def test_a_balance_is_set_by_a_block_of_its_own(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_a_balance_is_set_by_a_block_of_its_own(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, _):
         await core.submit(signed(0))
         assert await core.set_balance(STRANGER, 5 * COIN) == 1
         assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
@@ -128,14 +116,12 @@ def test_a_balance_is_set_by_a_block_of_its_own(tmp_path: Path) -> None:
         for balance in (-1, 2**128):
             with pytest.raises(InvalidField, match="balance"):
                 await core.set_balance(STRANGER, balance)
-
-    run(tmp_path, scenario)
     assert len(header_times(tmp_path)) == 3
     assert balances_in(tmp_path, STRANGER) == [5 * COIN]
 
 
-def test_a_pending_transfer_is_dropped_when_a_lowered_balance_cannot_pay_it(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_a_pending_transfer_is_dropped_when_a_lowered_balance_cannot_pay_it(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, heard):
         await asyncio.gather(core.submit(signed(0)), core.submit(signed(1)))
         await core.set_balance(ACCOUNTS[0], 21_000 * 10**9 + 1)
         await heard.until("dropped", signed(1).hash, "evicted")
@@ -144,11 +130,9 @@ def test_a_pending_transfer_is_dropped_when_a_lowered_balance_cannot_pay_it(tmp_
         await core.mine()
         assert await core.find_tx(signed(0).hash) == ConfirmedTx(2)
 
-    run(tmp_path, scenario)
 
-
-def test_a_snapshot_brings_back_chain_mempool_and_clock(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_a_snapshot_brings_back_chain_mempool_and_clock(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, heard):
         await core.mine()
         await core.submit(signed(0))
         await core.increase_time(60)
@@ -176,14 +160,12 @@ def test_a_snapshot_brings_back_chain_mempool_and_clock(tmp_path: Path) -> None:
         assert await core.snapshot() == later + 1, "a number means one snapshot for ever"
         assert await core.mine() == 2
         assert await core.find_tx(signed(0).hash) == ConfirmedTx(2)
-
-    run(tmp_path, scenario)
     assert balances_in(tmp_path, STRANGER) == [0]
     assert len(header_times(tmp_path)) == 3
 
 
-def test_a_mining_mode_that_was_told_can_be_set_again(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_a_mining_mode_that_was_told_can_be_set_again(tmp_path: Path) -> None:
+    async with dev_core(tmp_path, block_time_s=3_600.0) as (core, _):
         first = await core.mining_mode()
         assert first == MiningMode(automine=3_600.0, interval=None)
         snapshot = await core.snapshot()
@@ -196,25 +178,19 @@ def test_a_mining_mode_that_was_told_can_be_set_again(tmp_path: Path) -> None:
         await core.set_mining_mode(first)
         assert await core.mining_mode() == first
 
-    run(tmp_path, scenario, block_time_s=3_600.0)
 
-
-def test_snapshots_outlive_the_node(tmp_path: Path) -> None:
-    async def before(core: LinkClient, heard: Heard) -> None:
+async def test_snapshots_outlive_the_node(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, _):
         assert await core.snapshot() == 1
         await core.mine(2)
-
-    async def afterwards(core: LinkClient, heard: Heard) -> None:
+    async with dev_core(tmp_path) as (core, _):
         assert (await core.status()).head == 2
         assert await core.revert(1)
         assert (await core.status()).head == 0
 
-    run(tmp_path, before)
-    run(tmp_path, afterwards)
 
-
-def test_calls_during_a_revert_are_refused_and_the_chain_goes_on_after_it(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_calls_during_a_revert_are_refused_and_the_chain_goes_on_after_it(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, _):
         snapshot = await core.snapshot()
         await core.mine()
         answers = await asyncio.gather(
@@ -227,13 +203,11 @@ def test_calls_during_a_revert_are_refused_and_the_chain_goes_on_after_it(tmp_pa
         await core.submit(signed(0))
         assert (await core.status()).pending == 1
 
-    run(tmp_path, scenario)
 
-
-def test_a_chain_that_cannot_be_opened_again_says_so_and_reverts_later(
+async def test_a_chain_that_cannot_be_opened_again_says_so_and_reverts_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+    async with dev_core(tmp_path) as (core, heard):
         snapshot = await core.snapshot()
         await core.mine()
 
@@ -248,11 +222,9 @@ def test_a_chain_that_cannot_be_opened_again_says_so_and_reverts_later(
         await heard.until("phase", "ready")
         assert (await core.status()).head == 0
 
-    run(tmp_path, scenario)
 
-
-def test_the_faucet_gives_from_the_richest_account(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_the_faucet_gives_from_the_richest_account(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, _):
         await core.set_balance(ACCOUNTS[4], 10_001 * COIN)
         await core.faucet(STRANGER, None)
         first = (await core.list_pending(10, None, None)).items[0].tx
@@ -269,30 +241,23 @@ def test_the_faucet_gives_from_the_richest_account(tmp_path: Path) -> None:
             with pytest.raises(InvalidField, match="amount"):
                 await core.faucet(STRANGER, amount)
 
-    run(tmp_path, scenario)
 
-
-def test_a_faucet_that_is_empty_says_so(tmp_path: Path) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_a_faucet_that_is_empty_says_so(tmp_path: Path) -> None:
+    async with dev_core(tmp_path) as (core, _):
         for address in ACCOUNTS:
             await core.set_balance(address, COIN)
         with pytest.raises(InsufficientFunds, match="the richest"):
             await core.faucet(STRANGER, None)
 
-    run(tmp_path, scenario)
 
-
-def test_a_node_with_one_account_cannot_pay_into_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        core = open_core(tmp_path / "data", keys=dict([DEV_KEYS[0]]))
-        core.start()
-        try:
-            with pytest.raises(InvalidField, match="the only account"):
-                await core.faucet(DEV_KEYS[0][0], 1)
-        finally:
-            await core.stop()
-
-    asyncio.run(main())
+async def test_a_node_with_one_account_cannot_pay_into_it(tmp_path: Path) -> None:
+    core = open_core(tmp_path / "data", keys=dict([DEV_KEYS[0]]))
+    core.start()
+    try:
+        with pytest.raises(InvalidField, match="the only account"):
+            await core.faucet(DEV_KEYS[0][0], 1)
+    finally:
+        await core.stop()
 
 
 # On any other chain.
@@ -323,38 +288,34 @@ async def core_without_keys(directory: Path) -> AsyncIterator[CoreGateway]:
         await core.stop()
 
 
-def test_dev_controls_are_refused_on_another_chain(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with core_without_keys(tmp_path) as core:
-            for call in CALLS:
-                with pytest.raises(NotADevChain, match="not a dev chain"):
-                    await call(core)
-        assert not (tmp_path / "data" / "dev").exists()
-
-    asyncio.run(main())
+async def test_dev_controls_are_refused_on_another_chain(tmp_path: Path) -> None:
+    async with core_without_keys(tmp_path) as core:
+        for call in CALLS:
+            with pytest.raises(NotADevChain, match="not a dev chain"):
+                await call(core)
+    assert not (tmp_path / "data" / "dev").exists()
 
 
-def test_a_core_refuses_calls_after_a_revert_has_begun(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with opened_core(tmp_path / "data") as core:
-            snapshot = await core.snapshot()
-            await core.mine()
-            assert await core.revert(snapshot)
-            for call in CALLS:
-                with pytest.raises((StoreUnavailable, InvalidField)):
-                    await call(core)
-            with pytest.raises(StoreUnavailable):
-                await core.failed
-        reopened = open_core(tmp_path / "data")
-        assert (reopened.head, reopened.info().reverts, reopened.info().reverted_to) == (0, 1, 0)
-        reopened.close()
-
-    asyncio.run(main())
+async def test_a_core_refuses_calls_after_a_revert_has_begun(tmp_path: Path) -> None:
+    async with opened_core(tmp_path / "data") as core:
+        snapshot = await core.snapshot()
+        await core.mine()
+        assert await core.revert(snapshot)
+        for call in CALLS:
+            with pytest.raises((StoreUnavailable, InvalidField)):
+                await call(core)
+        with pytest.raises(StoreUnavailable):
+            await core.failed
+    reopened = open_core(tmp_path / "data")
+    assert (reopened.head, reopened.info().reverts, reopened.info().reverted_to) == (0, 1, 0)
+    reopened.close()
 
 
 @pytest.mark.parametrize("name", ["chain/CURRENT", "watermark", "chain"])
-def test_a_revert_to_a_snapshot_that_is_damaged_is_refused_and_the_chain_goes_on(tmp_path: Path, name: str) -> None:
-    async def scenario(core: LinkClient, heard: Heard) -> None:
+async def test_a_revert_to_a_snapshot_that_is_damaged_is_refused_and_the_chain_goes_on(
+    tmp_path: Path, name: str
+) -> None:
+    async with dev_core(tmp_path) as (core, _):
         damaged = await core.snapshot()
         whole = await core.snapshot()
         await core.mine()
@@ -363,5 +324,3 @@ def test_a_revert_to_a_snapshot_that_is_damaged_is_refused_and_the_chain_goes_on
             await core.revert(damaged)
         assert await core.mine() == 2
         assert await core.revert(whole)
-
-    run(tmp_path, scenario)

@@ -1,8 +1,9 @@
 """What every `CoreGateway` does: the core asked in process, and the core asked over its socket."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,7 @@ from tests.support.pace import PATIENCE_S
 AT_ONCE = 0.0
 NEVER = 3_600.0
 
-Scenario = Callable[[CoreGateway], Awaitable[None]]
-Opening = Callable[[Path, float], AbstractAsyncContextManager[CoreGateway]]
+Opened = Callable[[float], AbstractAsyncContextManager[CoreGateway]]
 
 
 @asynccontextmanager
@@ -43,24 +43,16 @@ async def over_the_link(directory: Path, block_time_s: float) -> AsyncIterator[C
         yield client
 
 
-class Gateway:
-    """One implementation on a fresh chain."""
-
-    def __init__(self, opening: Opening, directory: Path) -> None:
-        self._opening = opening
-        self._directory = directory
-
-    def run(self, scenario: Scenario, block_time_s: float = NEVER) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(PATIENCE_S), self._opening(self._directory, block_time_s) as gateway:
-                await scenario(gateway)
-
-        asyncio.run(main())
-
-
 @pytest.fixture(params=[in_process, over_the_link])
-def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> Gateway:
-    return Gateway(request.param, tmp_path)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
+    """Opens one implementation on a fresh chain, with that block time."""
+    return partial(request.param, tmp_path)
+
+
+@pytest.fixture
+async def core(opened: Opened) -> AsyncIterator[CoreGateway]:
+    async with opened(NEVER) as core:
+        yield core
 
 
 async def standing_of(gateway: CoreGateway, tx_hash: TxHash, kind: type[TxStatus]) -> TxStatus:
@@ -71,33 +63,27 @@ async def standing_of(gateway: CoreGateway, tx_hash: TxHash, kind: type[TxStatus
     return standing
 
 
-def test_an_admitted_transaction_is_pending_counted_and_listed(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        assert await core.submit(signed(0)) == Admission(signed(0).hash)
-        standing = await core.find_tx(signed(0).hash)
-        assert isinstance(standing, PendingTx)
-        assert standing.tx == signed(0)
-        assert await core.find_tx(signed(1).hash) is None
-        status = await core.status()
-        assert (status.phase, status.reason, status.head, status.pending, status.queued) == ("ready", "", 0, 1, 0)
-        page = await core.list_pending(10, None, None)
-        assert (page.items, page.total, page.next) == ([standing], 1, None)
-
-    gateway.run(scenario)
+async def test_an_admitted_transaction_is_pending_counted_and_listed(core: CoreGateway) -> None:
+    assert await core.submit(signed(0)) == Admission(signed(0).hash)
+    standing = await core.find_tx(signed(0).hash)
+    assert isinstance(standing, PendingTx)
+    assert standing.tx == signed(0)
+    assert await core.find_tx(signed(1).hash) is None
+    status = await core.status()
+    assert (status.phase, status.reason, status.head, status.pending, status.queued) == ("ready", "", 0, 1, 0)
+    page = await core.list_pending(10, None, None)
+    assert (page.items, page.total, page.next) == ([standing], 1, None)
 
 
-def test_the_same_transaction_again_is_the_same_answer(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        answers = await asyncio.gather(*(core.submit(signed(0)) for _ in range(3)))
-        known = Admission(signed(0).hash, known=True)
-        assert answers == [Admission(signed(0).hash), known, known]
-        assert (await core.status()).pending == 1
-
-    gateway.run(scenario)
+async def test_the_same_transaction_again_is_the_same_answer(core: CoreGateway) -> None:
+    answers = await asyncio.gather(*(core.submit(signed(0)) for _ in range(3)))
+    known = Admission(signed(0).hash, known=True)
+    assert answers == [Admission(signed(0).hash), known, known]
+    assert (await core.status()).pending == 1
 
 
-def test_a_confirmed_transaction_stays_confirmed(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
+async def test_a_confirmed_transaction_stays_confirmed(opened: Opened) -> None:
+    async with opened(AT_ONCE) as core:
         await core.submit(signed(0))
         standing = await standing_of(core, signed(0).hash, ConfirmedTx)
         assert standing == ConfirmedTx(1)
@@ -105,106 +91,81 @@ def test_a_confirmed_transaction_stays_confirmed(gateway: Gateway) -> None:
         status = await core.status()
         assert (status.head, status.pending) == (1, 0)
 
-    gateway.run(scenario, AT_ONCE)
+
+async def test_each_refusal_is_of_its_kind_and_leaves_nothing(core: CoreGateway) -> None:
+    await core.submit(signed(0))
+    for refused, kind in (
+        (signed(0, value=2), ReplacementUnderpriced),
+        (signed(1, gas_price=GWEI - 1), GasPriceTooLow),
+        (signed(1, value=10**24), InsufficientFunds),
+        (signed(66), NonceTooHigh),
+    ):
+        with pytest.raises(kind):
+            await core.submit(refused)
+        assert await core.find_tx(refused.hash) is None
+    assert (await core.status()).pending == 1
 
 
-def test_each_refusal_is_of_its_kind_and_leaves_nothing(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        await core.submit(signed(0))
-        for refused, kind in (
-            (signed(0, value=2), ReplacementUnderpriced),
-            (signed(1, gas_price=GWEI - 1), GasPriceTooLow),
-            (signed(1, value=10**24), InsufficientFunds),
-            (signed(66), NonceTooHigh),
-        ):
-            with pytest.raises(kind):
-                await core.submit(refused)
-            assert await core.find_tx(refused.hash) is None
-        assert (await core.status()).pending == 1
-
-    gateway.run(scenario)
-
-
-def test_a_used_nonce_is_refused(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
+async def test_a_used_nonce_is_refused(opened: Opened) -> None:
+    async with opened(AT_ONCE) as core:
         await core.submit(signed(0))
         await standing_of(core, signed(0).hash, ConfirmedTx)
         with pytest.raises(NonceTooLow):
             await core.submit(signed(0, value=2))
 
-    gateway.run(scenario, AT_ONCE)
+
+async def test_submissions_are_taken_in_the_order_in_which_they_are_made(core: CoreGateway) -> None:
+    draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
+    first = [core.submit(signed(nonce)) for nonce in range(3)]
+    drafted = asyncio.create_task(core.submit_draft(draft))
+    await asyncio.sleep(0)
+    last = core.submit(signed(4))
+    await asyncio.gather(*first, last)
+    assert (await drafted).tx_hash == signed(3).hash
+    assert await core.next_nonce(ACCOUNTS[0]) == 5
 
 
-def test_submissions_are_taken_in_the_order_in_which_they_are_made(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
-        first = [core.submit(signed(nonce)) for nonce in range(3)]
-        drafted = asyncio.create_task(core.submit_draft(draft))
-        await asyncio.sleep(0)
-        last = core.submit(signed(4))
-        await asyncio.gather(*first, last)
-        assert (await drafted).tx_hash == signed(3).hash
-        assert await core.next_nonce(ACCOUNTS[0]) == 5
-
-    gateway.run(scenario)
+async def test_the_next_nonce_counts_what_can_be_mined(core: CoreGateway) -> None:
+    assert await core.next_nonce(ACCOUNTS[0]) == 0
+    await core.submit(signed(0))
+    await core.submit(signed(2))
+    assert await core.next_nonce(ACCOUNTS[0]) == 1
+    assert (await core.status()).queued == 1
+    await core.submit(signed(1))
+    assert await core.next_nonce(ACCOUNTS[0]) == 3
+    assert await core.next_nonce(Address(b"\x99" * 20)) == 0
 
 
-def test_the_next_nonce_counts_what_can_be_mined(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        assert await core.next_nonce(ACCOUNTS[0]) == 0
-        await core.submit(signed(0))
-        await core.submit(signed(2))
-        assert await core.next_nonce(ACCOUNTS[0]) == 1
-        assert (await core.status()).queued == 1
-        await core.submit(signed(1))
-        assert await core.next_nonce(ACCOUNTS[0]) == 3
-        assert await core.next_nonce(Address(b"\x99" * 20)) == 0
-
-    gateway.run(scenario)
+async def test_a_replaced_transaction_is_dropped_and_says_why(core: CoreGateway) -> None:
+    replacement = signed(0, gas_price=2 * GWEI)
+    await core.submit(signed(0))
+    await core.submit(replacement)
+    assert await core.find_tx(signed(0).hash) == DroppedTx("replaced")
+    assert isinstance(await core.find_tx(replacement.hash), PendingTx)
 
 
-def test_a_replaced_transaction_is_dropped_and_says_why(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        replacement = signed(0, gas_price=2 * GWEI)
-        await core.submit(signed(0))
-        await core.submit(replacement)
-        assert await core.find_tx(signed(0).hash) == DroppedTx("replaced")
-        assert isinstance(await core.find_tx(replacement.hash), PendingTx)
-
-    gateway.run(scenario)
+async def test_a_draft_is_signed_with_a_key_that_the_node_holds_only(core: CoreGateway) -> None:
+    draft = Draft(ACCOUNTS[3], ACCOUNTS[4], 1, 21_000, GWEI, 0)
+    assert await core.submit_draft(draft) == Admission(signed(0, sender=3).hash)
+    with pytest.raises(InvalidField, match="no key"):
+        await core.submit_draft(replace(draft, sender=Address(b"\x99" * 20)))
 
 
-def test_a_draft_is_signed_with_a_key_that_the_node_holds_only(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        draft = Draft(ACCOUNTS[3], ACCOUNTS[4], 1, 21_000, GWEI, 0)
-        assert await core.submit_draft(draft) == Admission(signed(0, sender=3).hash)
-        with pytest.raises(InvalidField, match="no key"):
-            await core.submit_draft(replace(draft, sender=Address(b"\x99" * 20)))
-
-    gateway.run(scenario)
-
-
-def test_pages_follow_each_other_and_can_be_of_one_sender(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        submitted = [signed(nonce, sender=sender) for nonce in range(3) for sender in range(2)]
-        await asyncio.gather(*map(core.submit, submitted))
-        listed, after = [], None
-        for _ in range(3):
-            page = await core.list_pending(2, after, None)
-            assert page.total == 6
-            listed += [item.tx for item in page.items]
-            after = page.next
-        assert (listed, after) == (submitted, None)
-        own = await core.list_pending(10, None, ACCOUNTS[1])
-        assert [item.tx for item in own.items] == submitted[1::2]
-        with pytest.raises(InvalidQuery):
-            await core.list_pending(1, "rubbish", None)
-
-    gateway.run(scenario)
+async def test_pages_follow_each_other_and_can_be_of_one_sender(core: CoreGateway) -> None:
+    submitted = [signed(nonce, sender=sender) for nonce in range(3) for sender in range(2)]
+    await asyncio.gather(*map(core.submit, submitted))
+    listed, after = [], None
+    for _ in range(3):
+        page = await core.list_pending(2, after, None)
+        assert page.total == 6
+        listed += [item.tx for item in page.items]
+        after = page.next
+    assert (listed, after) == (submitted, None)
+    own = await core.list_pending(10, None, ACCOUNTS[1])
+    assert [item.tx for item in own.items] == submitted[1::2]
+    with pytest.raises(InvalidQuery):
+        await core.list_pending(1, "rubbish", None)
 
 
-def test_a_healthy_core_passes_its_check(gateway: Gateway) -> None:
-    async def scenario(core: CoreGateway) -> None:
-        assert await core.check() == Checks("ok", "ok")
-
-    gateway.run(scenario)
+async def test_a_healthy_core_passes_its_check(core: CoreGateway) -> None:
+    assert await core.check() == Checks("ok", "ok")

@@ -32,72 +32,61 @@ async def funded(client: AsyncClient, coins: int = 10) -> Account:
     return account
 
 
-def test_amounts_as_strings_are_the_same_amounts(node: NodeProcess) -> None:
+async def test_amounts_as_strings_are_the_same_amounts(node: NodeProcess) -> None:
     """Every way to read and to be told, over the form for clients whose numbers are doubles."""
-
-    async def main() -> None:
-        async with patient(node.url) as plain, patient(node.url, amounts="string") as client:
-            account, recipient = await funded(plain), Account.create().address
-            paid = await client.wait(await client.wallet(account).send(recipient, COIN + 1))
-            assert paid == await plain.transaction(paid.tx_hash)
-            assert (await client.account(recipient)).balance == COIN + 1
-            assert (await client.chain()).gas_price == (await plain.chain()).gas_price
-            (await client.proof(paid.tx_hash)).verify(paid.tx_hash)
-            assert [tx async for tx in client.history(recipient)] == [paid]
-            async with aclosing(client.payments(recipient, paid.block_height)) as payments:
-                assert await anext(payments) == paid
-            outcomes = [outcome async for outcome in client.confirmations([paid.tx_hash])]
-            assert outcomes == [Confirmed(paid.tx_hash, paid.block_height)]
-
-    asyncio.run(main())
+    async with patient(node.url) as plain, patient(node.url, amounts="string") as client:
+        account, recipient = await funded(plain), Account.create().address
+        paid = await client.wait(await client.wallet(account).send(recipient, COIN + 1))
+        assert paid == await plain.transaction(paid.tx_hash)
+        assert (await client.account(recipient)).balance == COIN + 1
+        assert (await client.chain()).gas_price == (await plain.chain()).gas_price
+        (await client.proof(paid.tx_hash)).verify(paid.tx_hash)
+        assert [tx async for tx in client.history(recipient)] == [paid]
+        async with aclosing(client.payments(recipient, paid.block_height)) as payments:
+            assert await anext(payments) == paid
+        outcomes = [outcome async for outcome in client.confirmations([paid.tx_hash])]
+        assert outcomes == [Confirmed(paid.tx_hash, paid.block_height)]
 
 
-def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:
+async def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:
     """Some are refused, for every kind of reason; the others are confirmed with consecutive nonces."""
-
-    async def main() -> None:
-        async with patient(node.url) as client:
-            account, recipient = await funded(client), Account.create().address
-            wallet = client.wallet(account)
-            values = [10**30 if number % 40 == 0 else number for number in range(200)]
-            sends = [wallet.send("nobody" if value == 7 else recipient, value) for value in values]
-            results = await asyncio.gather(*sends, return_exceptions=True)
-            hashes = [result for result in results if isinstance(result, str)]
-            refused = [result for result in results if not isinstance(result, str)]
-            assert len(hashes) == 194
-            assert sum(isinstance(result, InsufficientFunds) for result in refused) == 5
-            confirmed = await asyncio.gather(*(client.wait(tx_hash) for tx_hash in hashes))
-            assert [tx.nonce for tx in confirmed] == list(range(194))
-            paid = [value for value in values if value < 10**30 and value != 7]
-            assert [tx.value for tx in confirmed] == paid
-            assert (await client.account(recipient)).balance == sum(paid)
-            assert (await client.account(account.address)).pending_nonce == 194
-
-    asyncio.run(main())
+    async with patient(node.url) as client:
+        account, recipient = await funded(client), Account.create().address
+        wallet = client.wallet(account)
+        values = [10**30 if number % 40 == 0 else number for number in range(200)]
+        sends = [wallet.send("nobody" if value == 7 else recipient, value) for value in values]
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        hashes = [result for result in results if isinstance(result, str)]
+        refused = [result for result in results if not isinstance(result, str)]
+        assert len(hashes) == 194
+        assert sum(isinstance(result, InsufficientFunds) for result in refused) == 5
+        confirmed = await asyncio.gather(*(client.wait(tx_hash) for tx_hash in hashes))
+        assert [tx.nonce for tx in confirmed] == list(range(194))
+        paid = [value for value in values if value < 10**30 and value != 7]
+        assert [tx.value for tx in confirmed] == paid
+        assert (await client.account(recipient)).balance == sum(paid)
+        assert (await client.account(account.address)).pending_nonce == 194
 
 
-def test_a_transaction_from_its_signature_to_its_proof(node: NodeProcess) -> None:
-    async def main() -> None:
-        async with patient(node.url) as client:
-            account = await funded(client, coins=2_000)
-            signed = await client.wallet(account).sign(TO, 2**70)
-            assert await client.submit(signed) == Submitted("pending", signed.tx_hash)
-            tx = await client.wait(signed.tx_hash)
-            assert (tx.value, tx.sender, tx.fee) == (2**70, account.address.lower(), 21_000 * 10**9)
-            assert await client.submit(signed.body()) == Submitted("confirmed", signed.tx_hash)
-            assert await client.transaction(signed.tx_hash) == tx
-            block = await client.block(tx.block_height)
-            assert block == await client.block(tx.block_hash)
-            assert block.hash == block.computed_hash() == tx.block_hash
-            assert block.transactions[tx.transaction_index] == tx.tx_hash
-            proof = await client.proof(tx.tx_hash)
-            proof.verify(signed.tx_hash, block.hash)
-            proof.check_same(tx)
-            with pytest.raises(InvalidProof):
-                proof.verify(signed.tx_hash, block.previous_hash)
-            assert [item async for item in client.history(account.address, limit=1)] == [tx]
-
-    asyncio.run(main())
+async def test_a_transaction_from_its_signature_to_its_proof(node: NodeProcess) -> None:
+    async with patient(node.url) as client:
+        account = await funded(client, coins=2_000)
+        signed = await client.wallet(account).sign(TO, 2**70)
+        assert await client.submit(signed) == Submitted("pending", signed.tx_hash)
+        tx = await client.wait(signed.tx_hash)
+        assert (tx.value, tx.sender, tx.fee) == (2**70, account.address.lower(), 21_000 * 10**9)
+        assert await client.submit(signed.body()) == Submitted("confirmed", signed.tx_hash)
+        assert await client.transaction(signed.tx_hash) == tx
+        block = await client.block(tx.block_height)
+        assert block == await client.block(tx.block_hash)
+        assert block.hash == block.computed_hash() == tx.block_hash
+        assert block.transactions[tx.transaction_index] == tx.tx_hash
+        proof = await client.proof(tx.tx_hash)
+        proof.verify(signed.tx_hash, block.hash)
+        proof.check_same(tx)
+        with pytest.raises(InvalidProof):
+            proof.verify(signed.tx_hash, block.previous_hash)
+        assert [item async for item in client.history(account.address, limit=1)] == [tx]
 
 
 def test_pending_replaced_and_dropped() -> None:
@@ -131,41 +120,35 @@ def test_pending_replaced_and_dropped() -> None:
         asyncio.run(main(own.url))
 
 
-def test_the_mempool_in_pages(node: NodeProcess) -> None:
-    async def main() -> None:
-        async with patient(node.url) as client:
-            wallet = client.wallet(await funded(client))
-            # Behind a missing nonce they stay where they are.
-            ahead = [await wallet.sign(TO, 1, nonce=nonce) for nonce in range(1, 41)]
-            assert all(isinstance(result, Submitted) for result in await client.submit_all(ahead))
-            found = [item.tx_hash async for item in client.pending(sender=wallet.address)]
-            assert found == [signed.tx_hash for signed in ahead]
-            assert len([item async for item in client.pending(limit=7)]) == 7
-            await wallet.send(TO, 1)
-            await client.wait(ahead[-1].tx_hash)
-
-    asyncio.run(main())
+async def test_the_mempool_in_pages(node: NodeProcess) -> None:
+    async with patient(node.url) as client:
+        wallet = client.wallet(await funded(client))
+        # Behind a missing nonce they stay where they are.
+        ahead = [await wallet.sign(TO, 1, nonce=nonce) for nonce in range(1, 41)]
+        assert all(isinstance(result, Submitted) for result in await client.submit_all(ahead))
+        found = [item.tx_hash async for item in client.pending(sender=wallet.address)]
+        assert found == [signed.tx_hash for signed in ahead]
+        assert len([item async for item in client.pending(limit=7)]) == 7
+        await wallet.send(TO, 1)
+        await client.wait(ahead[-1].tx_hash)
 
 
-def test_payments_come_once_and_in_order(node: NodeProcess) -> None:
-    async def main() -> None:
-        async with patient(node.url) as client:
-            wallet = client.wallet(await funded(client))
-            shop = Account.create().address
-            first_height = (await client.chain()).head.block_height
-            await wallet.send_all([(shop, value) for value in range(150)])
-            await client.wait(await wallet.send(TO, 10**6))
-            received: list[int] = []
-            async for payment in client.payments(shop, from_height=first_height):
-                assert payment.sender == wallet.address.lower()
-                received.append(payment.value)
-                if len(received) == 150:
-                    await wallet.send_all([(shop, value) for value in range(150, 160)])
-                if len(received) == 160:
-                    break
-            assert received == list(range(160))
-
-    asyncio.run(main())
+async def test_payments_come_once_and_in_order(node: NodeProcess) -> None:
+    async with patient(node.url) as client:
+        wallet = client.wallet(await funded(client))
+        shop = Account.create().address
+        first_height = (await client.chain()).head.block_height
+        await wallet.send_all([(shop, value) for value in range(150)])
+        await client.wait(await wallet.send(TO, 10**6))
+        received: list[int] = []
+        async for payment in client.payments(shop, from_height=first_height):
+            assert payment.sender == wallet.address.lower()
+            received.append(payment.value)
+            if len(received) == 150:
+                await wallet.send_all([(shop, value) for value in range(150, 160)])
+            if len(received) == 160:
+                break
+        assert received == list(range(160))
 
 
 def test_the_faucet_and_the_probes(node: NodeProcess) -> None:

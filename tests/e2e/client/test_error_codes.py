@@ -110,16 +110,13 @@ def tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("code", CALLS)
-def test_a_call_raises_the_class_of_its_code(small: NodeProcess, code: str) -> None:
-    async def main() -> None:
-        async with patient(small.url) as client:
-            with pytest.raises(BY_CODE[code]) as raised:
-                await CALLS[code](client)
-            assert type(raised.value) is BY_CODE[code]
-            assert raised.value.status == BY_CODE[code].status
-            assert raised.value.detail
-
-    asyncio.run(main())
+async def test_a_call_raises_the_class_of_its_code(small: NodeProcess, code: str) -> None:
+    async with patient(small.url) as client:
+        with pytest.raises(BY_CODE[code]) as raised:
+            await CALLS[code](client)
+        assert type(raised.value) is BY_CODE[code]
+        assert raised.value.status == BY_CODE[code].status
+        assert raised.value.detail
 
 
 @pytest.mark.parametrize("code", REQUESTS)
@@ -148,11 +145,8 @@ def test_a_full_mempool_error_has_retry_after() -> None:
         asyncio.run(main(node.url))
 
 
-def test_a_refused_subscription_raises_the_class_of_its_code(small: NodeProcess) -> None:
-    async def main() -> None:
-        async with patient(small.url) as client:
-            with pytest.raises(ApiError) as raised:
-                await follow_a_word(client)
-            assert type(raised.value) is errors.InvalidHash
-
-    asyncio.run(main())
+async def test_a_refused_subscription_raises_the_class_of_its_code(small: NodeProcess) -> None:
+    async with patient(small.url) as client:
+        with pytest.raises(ApiError) as raised:
+            await follow_a_word(client)
+        assert type(raised.value) is errors.InvalidHash

@@ -72,76 +72,67 @@ async def pay_and_confirm(client: AsyncClient) -> list[str]:
     return hashes
 
 
-def test_blocks_and_payments_come_once_when_the_node_is_killed(tmp_path: Path) -> None:
-    async def main() -> None:
-        [port] = free_ports(1)
-        node = await asyncio.to_thread(start, tmp_path, port)
-        watched = Watched()
-        try:
-            async with patient(node.url) as client, asyncio.TaskGroup() as tasks:
-                tasks.create_task(watched.follow_blocks(client))
-                tasks.create_task(watched.follow_payments(client))
-                paying = tasks.create_task(pay_and_confirm(client))
-                for kill in range(1, KILLS + 1):
-                    while len(watched.values) < kill * PAYMENTS // (KILLS + 1):
-                        await asyncio.sleep(0.02)
-                    await asyncio.to_thread(node.close)
-                    node = await asyncio.to_thread(start, tmp_path, port)
-            assert [block.block_height for block in watched.blocks] == list(range(len(watched.blocks)))
-            for parent, child in zip(watched.blocks, watched.blocks[1:], strict=False):
-                assert child.previous_hash == parent.hash
-            assert [tx_hash for block in watched.blocks for tx_hash in block.transactions] == paying.result()
-            assert watched.values == list(range(PAYMENTS))
-        finally:
-            await asyncio.to_thread(node.close)
-
-    asyncio.run(main())
-
-
-def test_waiting_outlives_a_restart(tmp_path: Path) -> None:
-    async def main() -> None:
-        [port] = free_ports(1)
-        node = await asyncio.to_thread(start, tmp_path, port)
-        try:
-            async with patient(node.url) as client:
-                wallet = client.wallet(Account.dev(0))
-                behind = await wallet.sign(TO, 1, nonce=1)
-                await client.submit(behind)
-                waiting = asyncio.create_task(client.wait(behind.tx_hash, timeout_s=PATIENCE_S))
-                following = asyncio.create_task(anext(client.confirmations([behind.tx_hash])))
+async def test_blocks_and_payments_come_once_when_the_node_is_killed(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    node = await asyncio.to_thread(start, tmp_path, port)
+    watched = Watched()
+    try:
+        async with patient(node.url) as client, asyncio.TaskGroup() as tasks:
+            tasks.create_task(watched.follow_blocks(client))
+            tasks.create_task(watched.follow_payments(client))
+            paying = tasks.create_task(pay_and_confirm(client))
+            for kill in range(1, KILLS + 1):
+                while len(watched.values) < kill * PAYMENTS // (KILLS + 1):
+                    await asyncio.sleep(0.02)
                 await asyncio.to_thread(node.close)
-                sending = asyncio.create_task(wallet.send(TO, 2))
                 node = await asyncio.to_thread(start, tmp_path, port)
-                await sending
-                tx = await waiting
-                assert tx.nonce == 1
-                assert await following == Confirmed(behind.tx_hash, tx.block_height)
-        finally:
+        assert [block.block_height for block in watched.blocks] == list(range(len(watched.blocks)))
+        for parent, child in zip(watched.blocks, watched.blocks[1:], strict=False):
+            assert child.previous_hash == parent.hash
+        assert [tx_hash for block in watched.blocks for tx_hash in block.transactions] == paying.result()
+        assert watched.values == list(range(PAYMENTS))
+    finally:
+        await asyncio.to_thread(node.close)
+
+
+async def test_waiting_outlives_a_restart(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    node = await asyncio.to_thread(start, tmp_path, port)
+    try:
+        async with patient(node.url) as client:
+            wallet = client.wallet(Account.dev(0))
+            behind = await wallet.sign(TO, 1, nonce=1)
+            await client.submit(behind)
+            waiting = asyncio.create_task(client.wait(behind.tx_hash, timeout_s=PATIENCE_S))
+            following = asyncio.create_task(anext(client.confirmations([behind.tx_hash])))
             await asyncio.to_thread(node.close)
+            sending = asyncio.create_task(wallet.send(TO, 2))
+            node = await asyncio.to_thread(start, tmp_path, port)
+            await sending
+            tx = await waiting
+            assert tx.nonce == 1
+            assert await following == Confirmed(behind.tx_hash, tx.block_height)
+    finally:
+        await asyncio.to_thread(node.close)
 
-    asyncio.run(main())
 
-
-def test_another_chain_at_the_same_url_raises_chain_changed(tmp_path: Path) -> None:
-    async def main() -> None:
-        [port] = free_ports(1)
-        node = await asyncio.to_thread(start, tmp_path / "first", port)
-        try:
-            async with patient(node.url) as client:
-                for value in range(3):
-                    await client.wait(await client.wallet(Account.dev(0)).send(TO, value))
-                blocks = client.blocks(from_height=0)
-                assert [(await anext(blocks)).block_height for _ in range(4)] == [0, 1, 2, 3]
-                await asyncio.to_thread(node.close)
-                node = await asyncio.to_thread(start, tmp_path / "second", port)
-                async with patient(node.url) as anew:
-                    await anew.wait(await anew.wallet(Account.dev(0)).send(TO, 1))
-                with pytest.raises(ChainChanged):
-                    await asyncio.wait_for(anext(blocks), PATIENCE_S)
-        finally:
+async def test_another_chain_at_the_same_url_raises_chain_changed(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    node = await asyncio.to_thread(start, tmp_path / "first", port)
+    try:
+        async with patient(node.url) as client:
+            for value in range(3):
+                await client.wait(await client.wallet(Account.dev(0)).send(TO, value))
+            blocks = client.blocks(from_height=0)
+            assert [(await anext(blocks)).block_height for _ in range(4)] == [0, 1, 2, 3]
             await asyncio.to_thread(node.close)
-
-    asyncio.run(main())
+            node = await asyncio.to_thread(start, tmp_path / "second", port)
+            async with patient(node.url) as anew:
+                await anew.wait(await anew.wallet(Account.dev(0)).send(TO, 1))
+            with pytest.raises(ChainChanged):
+                await asyncio.wait_for(anext(blocks), PATIENCE_S)
+    finally:
+        await asyncio.to_thread(node.close)
 
 
 class Tunnel:
@@ -193,25 +184,22 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
             await writer.drain()
 
 
-def test_a_connection_that_died_silently_is_replaced(node: NodeProcess) -> None:
-    async def main() -> None:
-        tunnel = Tunnel(port_of(node))
-        async with (
-            tunnel.opened() as url,
-            patient(node.url) as sender,
-            AsyncClient(url, timeout_s=PATIENCE_S, silence_timeout_s=2.0) as follower,
-        ):
-            wallet = sender.wallet(Account.dev(0))
-            head = (await sender.chain()).head.block_height
-            async with aclosing(follower.blocks(from_height=head)) as blocks:
-                assert (await anext(blocks)).block_height == head
-                tunnel.freeze()
-                for value in range(3):
-                    await sender.wait(await wallet.send(TO, value))
-                expected = (await sender.chain()).head.block_height
-                heights = [head]
-                while heights[-1] < expected:
-                    heights.append((await asyncio.wait_for(anext(blocks), PATIENCE_S)).block_height)
-                assert heights == list(range(head, expected + 1))
-
-    asyncio.run(main())
+async def test_a_connection_that_died_silently_is_replaced(node: NodeProcess) -> None:
+    tunnel = Tunnel(port_of(node))
+    async with (
+        tunnel.opened() as url,
+        patient(node.url) as sender,
+        AsyncClient(url, timeout_s=PATIENCE_S, silence_timeout_s=2.0) as follower,
+    ):
+        wallet = sender.wallet(Account.dev(0))
+        head = (await sender.chain()).head.block_height
+        async with aclosing(follower.blocks(from_height=head)) as blocks:
+            assert (await anext(blocks)).block_height == head
+            tunnel.freeze()
+            for value in range(3):
+                await sender.wait(await wallet.send(TO, value))
+            expected = (await sender.chain()).head.block_height
+            heights = [head]
+            while heights[-1] < expected:
+                heights.append((await asyncio.wait_for(anext(blocks), PATIENCE_S)).block_height)
+            assert heights == list(range(head, expected + 1))

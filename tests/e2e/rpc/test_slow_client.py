@@ -52,25 +52,22 @@ async def end_of(socket: ClientConnection) -> int:
     return socket.close_code
 
 
-def test_a_client_that_does_not_read_is_cut_off_and_others_get_every_head(node: NodeProcess) -> None:
-    async def main() -> None:
-        url = node.ws_url + "/rpc"
-        # It takes one message into memory and leaves the rest to the system's buffers.
-        calm: dict[str, Any] = {"open_timeout": PATIENCE_S, "ping_interval": None}
-        async with connect(url, max_queue=1, **calm) as deaf, connect(url, max_queue=None, **calm) as reading:
-            await deaf.send(subscribe("newPendingTransactions", True))
-            await reading.send(subscribe("newHeads"))
-            began = time.monotonic()
-            await flood(node.url)
-            await outlast_stall([reading])
-            code = await asyncio.wait_for(end_of(deaf), PATIENCE_S)
-            assert_let_go(code, filled_at=began)
-            numbers: list[int] = []
-            async with asyncio.timeout(PATIENCE_S):
-                while len(numbers) < 15:
-                    message = json.loads(await reading.recv())
-                    if "params" in message:
-                        numbers.append(int(message["params"]["result"]["number"], 16))
-            assert numbers == list(range(numbers[0], numbers[0] + 15))
-
-    asyncio.run(main())
+async def test_a_client_that_does_not_read_is_cut_off_and_others_get_every_head(node: NodeProcess) -> None:
+    url = node.ws_url + "/rpc"
+    # It takes one message into memory and leaves the rest to the system's buffers.
+    calm: dict[str, Any] = {"open_timeout": PATIENCE_S, "ping_interval": None}
+    async with connect(url, max_queue=1, **calm) as deaf, connect(url, max_queue=None, **calm) as reading:
+        await deaf.send(subscribe("newPendingTransactions", True))
+        await reading.send(subscribe("newHeads"))
+        began = time.monotonic()
+        await flood(node.url)
+        await outlast_stall([reading])
+        code = await asyncio.wait_for(end_of(deaf), PATIENCE_S)
+        assert_let_go(code, filled_at=began)
+        numbers: list[int] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while len(numbers) < 15:
+                message = json.loads(await reading.recv())
+                if "params" in message:
+                    numbers.append(int(message["params"]["result"]["number"], 16))
+        assert numbers == list(range(numbers[0], numbers[0] + 15))

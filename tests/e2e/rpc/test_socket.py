@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
@@ -61,57 +61,44 @@ async def session(node: NodeProcess, origin: str | None = None) -> AsyncIterator
         yield Session(socket)
 
 
-def run(scenario: Awaitable[None]) -> None:
-    async def main() -> None:
-        await scenario
-
-    asyncio.run(main())
-
-
-def test_heads_and_transactions_reach_every_worker(node: NodeProcess) -> None:
-    async def scenario() -> None:
-        async with session(node) as first, session(node) as second, session(node) as sending:
-            listening = [first, second]
-            heads = [await each.call("eth_subscribe", "newHeads") for each in listening]
-            pending = [await each.call("eth_subscribe", "newPendingTransactions") for each in listening]
-            sender = dev_account(8)
-            nonce = int(await sending.call("eth_getTransactionCount", sender.address, "pending"), 16)
-            hashes = []
-            for number in range(20):
-                fields: Any = {
-                    "to": new_account().address, "value": COIN, "gas": 21_000, "gasPrice": GWEI,
-                    "nonce": nonce + number, "chainId": DEV_CHAIN_ID,
-                }  # fmt: skip
-                signed = sender.sign_transaction(fields)
-                hashes.append(await sending.call("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex()))
-            for each, head, transactions in zip(listening, heads, pending, strict=True):
-                assert await each.first_told(transactions, 20) == hashes
-                headers = await each.first_told(head, 3)
-                numbers = [int(header["number"], 16) for header in headers]
-                assert numbers == list(range(numbers[0], numbers[0] + 3))
-                assert [header["parentHash"] for header in headers[1:]] == [header["hash"] for header in headers[:-1]]
-
-    run(scenario())
+async def test_heads_and_transactions_reach_every_worker(node: NodeProcess) -> None:
+    async with session(node) as first, session(node) as second, session(node) as sending:
+        listening = [first, second]
+        heads = [await each.call("eth_subscribe", "newHeads") for each in listening]
+        pending = [await each.call("eth_subscribe", "newPendingTransactions") for each in listening]
+        sender = dev_account(8)
+        nonce = int(await sending.call("eth_getTransactionCount", sender.address, "pending"), 16)
+        hashes = []
+        for number in range(20):
+            fields: Any = {
+                "to": new_account().address, "value": COIN, "gas": 21_000, "gasPrice": GWEI,
+                "nonce": nonce + number, "chainId": DEV_CHAIN_ID,
+            }  # fmt: skip
+            signed = sender.sign_transaction(fields)
+            hashes.append(await sending.call("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex()))
+        for each, head, transactions in zip(listening, heads, pending, strict=True):
+            assert await each.first_told(transactions, 20) == hashes
+            headers = await each.first_told(head, 3)
+            numbers = [int(header["number"], 16) for header in headers]
+            assert numbers == list(range(numbers[0], numbers[0] + 3))
+            assert [header["parentHash"] for header in headers[1:]] == [header["hash"] for header in headers[:-1]]
 
 
-def test_batches_notifications_and_rubbish_over_a_socket(node: NodeProcess) -> None:
-    async def scenario() -> None:
-        async with calmly_connected(node) as socket:
-            await socket.send(b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}')
-            assert json.loads(await socket.recv())["result"] == "0x539"
-            await socket.send('{"jsonrpc":"2.0","method":"eth_chainId"}')
-            await socket.send("{")
-            assert json.loads(await socket.recv())["error"]["code"] == -32700
-            calls = [
-                {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": [name]} for name in ("newHeads", "no")
-            ]
-            await socket.send(json.dumps(calls))
-            subscribed, refused = json.loads(await socket.recv())
-            assert refused["error"]["message"] == 'no "no" subscription in eth namespace'
-            told = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
-            assert told["params"]["subscription"] == subscribed["result"]
-
-    run(scenario())
+async def test_batches_notifications_and_rubbish_over_a_socket(node: NodeProcess) -> None:
+    async with calmly_connected(node) as socket:
+        await socket.send(b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}')
+        assert json.loads(await socket.recv())["result"] == "0x539"
+        await socket.send('{"jsonrpc":"2.0","method":"eth_chainId"}')
+        await socket.send("{")
+        assert json.loads(await socket.recv())["error"]["code"] == -32700
+        calls = [
+            {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": [name]} for name in ("newHeads", "no")
+        ]
+        await socket.send(json.dumps(calls))
+        subscribed, refused = json.loads(await socket.recv())
+        assert refused["error"]["message"] == 'no "no" subscription in eth namespace'
+        told = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
+        assert told["params"]["subscription"] == subscribed["result"]
 
 
 def test_plain_http_has_no_subscriptions(node: NodeProcess) -> None:
@@ -119,29 +106,23 @@ def test_plain_http_has_no_subscriptions(node: NodeProcess) -> None:
         rpc(node.url, "eth_subscribe", "newHeads")
 
 
-def test_extensions_may_connect_and_other_pages_may_not(node: NodeProcess) -> None:
-    async def scenario() -> None:
-        async with session(node, EXTENSION) as wallet:
-            assert await wallet.call("eth_chainId") == "0x539"
-        for origin in ("https://evil.example", "null"):
-            with pytest.raises(InvalidStatus) as refused:
-                async with session(node, origin):
-                    pass
-            assert refused.value.response.status_code == 403
-
-    run(scenario())
+async def test_extensions_may_connect_and_other_pages_may_not(node: NodeProcess) -> None:
+    async with session(node, EXTENSION) as wallet:
+        assert await wallet.call("eth_chainId") == "0x539"
+    for origin in ("https://evil.example", "null"):
+        with pytest.raises(InvalidStatus) as refused:
+            async with session(node, origin):
+                pass
+        assert refused.value.response.status_code == 403
 
 
-def test_a_message_that_is_too_long_ends_the_socket(node: NodeProcess) -> None:
-    async def scenario() -> None:
-        async with calmly_connected(node) as socket:
-            await socket.send("[" + " " * 20_000 + "]")
-            with pytest.raises(ConnectionClosed) as closed:
-                await asyncio.wait_for(socket.recv(), PATIENCE_S)
-            assert closed.value.rcvd is not None
-            assert closed.value.rcvd.code == 1009
-
-    run(scenario())
+async def test_a_message_that_is_too_long_ends_the_socket(node: NodeProcess) -> None:
+    async with calmly_connected(node) as socket:
+        await socket.send("[" + " " * 20_000 + "]")
+        with pytest.raises(ConnectionClosed) as closed:
+            await asyncio.wait_for(socket.recv(), PATIENCE_S)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
 
 
 def pay(node: NodeProcess) -> Any:
@@ -158,17 +139,14 @@ def pay(node: NodeProcess) -> Any:
     return hashes[0]
 
 
-def test_subscriptions_outlive_the_core(node: NodeProcess) -> None:
-    async def scenario() -> None:
-        async with session(node) as listening:
-            heads = await listening.call("eth_subscribe", "newHeads")
-            pending = await listening.call("eth_subscribe", "newPendingTransactions")
-            await listening.first_told(heads, 1)
-            await asyncio.to_thread(node.replace_core)
-            tx_hash = await asyncio.to_thread(pay, node)
-            assert await listening.first_told(pending, 1) == [tx_hash]
-            mined = await listening.first_told(heads, 5)
-            numbers = [int(header["number"], 16) for header in mined]
-            assert numbers == list(range(numbers[0], numbers[0] + 5))
-
-    run(scenario())
+async def test_subscriptions_outlive_the_core(node: NodeProcess) -> None:
+    async with session(node) as listening:
+        heads = await listening.call("eth_subscribe", "newHeads")
+        pending = await listening.call("eth_subscribe", "newPendingTransactions")
+        await listening.first_told(heads, 1)
+        await asyncio.to_thread(node.replace_core)
+        tx_hash = await asyncio.to_thread(pay, node)
+        assert await listening.first_told(pending, 1) == [tx_hash]
+        mined = await listening.first_told(heads, 5)
+        numbers = [int(header["number"], 16) for header in mined]
+        assert numbers == list(range(numbers[0], numbers[0] + 5))

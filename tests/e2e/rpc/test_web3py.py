@@ -158,46 +158,40 @@ def test_filters_are_polled(node: NodeProcess) -> None:
     assert w3.eth.uninstall_filter(blocks.filter_id)
 
 
-def test_async_over_http(node: NodeProcess) -> None:
-    async def main() -> None:
-        w3: Any = AsyncWeb3(AsyncHTTPProvider(node.url + "/rpc"))
-        sender = dev_account(6)
-        nonce, price = await asyncio.gather(w3.eth.get_transaction_count(sender.address), w3.eth.gas_price)
-        signed = [signed_transfer(sender, new_account().address, nonce + each, price) for each in range(5)]
-        sent = await asyncio.gather(*(w3.eth.send_raw_transaction(each.raw_transaction) for each in signed))
-        receipts = await asyncio.gather(
-            *(w3.eth.wait_for_transaction_receipt(tx_hash, PATIENCE_S, 0.05) for tx_hash in sent)
-        )
-        assert all(receipt["status"] == 1 for receipt in receipts)
-        await w3.provider.disconnect()
-
-    asyncio.run(main())
+async def test_async_over_http(node: NodeProcess) -> None:
+    w3: Any = AsyncWeb3(AsyncHTTPProvider(node.url + "/rpc"))
+    sender = dev_account(6)
+    nonce, price = await asyncio.gather(w3.eth.get_transaction_count(sender.address), w3.eth.gas_price)
+    signed = [signed_transfer(sender, new_account().address, nonce + each, price) for each in range(5)]
+    sent = await asyncio.gather(*(w3.eth.send_raw_transaction(each.raw_transaction) for each in signed))
+    receipts = await asyncio.gather(
+        *(w3.eth.wait_for_transaction_receipt(tx_hash, PATIENCE_S, 0.05) for tx_hash in sent)
+    )
+    assert all(receipt["status"] == 1 for receipt in receipts)
+    await w3.provider.disconnect()
 
 
-def test_subscriptions(node: NodeProcess) -> None:
-    async def main() -> None:
-        connecting: Any = AsyncWeb3(WebSocketProvider(node.ws_url + "/rpc"))
-        async with connecting as w3:
-            heads = await w3.eth.subscribe("newHeads")
-            pending = await w3.eth.subscribe("newPendingTransactions")
-            await w3.eth.subscribe("logs", {})
-            sender = dev_account(7)
-            nonce = await w3.eth.get_transaction_count(sender.address)
-            signed = signed_transfer(sender, new_account().address, nonce, await w3.eth.gas_price)
-            await w3.eth.send_raw_transaction(signed.raw_transaction)
-            numbers: list[int] = []
-            arrived = []
-            async with asyncio.timeout(PATIENCE_S):
-                async for message in w3.socket.process_subscriptions():
-                    if message["subscription"] == heads:
-                        numbers.append(message["result"]["number"])
-                    elif message["subscription"] == pending:
-                        arrived.append(message["result"])
-                    if len(numbers) >= 3 and arrived:
-                        break
-            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-            assert arrived == [signed.hash]
-            assert await w3.eth.unsubscribe(heads)
-            assert await w3.eth.unsubscribe(pending)
-
-    asyncio.run(main())
+async def test_subscriptions(node: NodeProcess) -> None:
+    connecting: Any = AsyncWeb3(WebSocketProvider(node.ws_url + "/rpc"))
+    async with connecting as w3:
+        heads = await w3.eth.subscribe("newHeads")
+        pending = await w3.eth.subscribe("newPendingTransactions")
+        await w3.eth.subscribe("logs", {})
+        sender = dev_account(7)
+        nonce = await w3.eth.get_transaction_count(sender.address)
+        signed = signed_transfer(sender, new_account().address, nonce, await w3.eth.gas_price)
+        await w3.eth.send_raw_transaction(signed.raw_transaction)
+        numbers: list[int] = []
+        arrived = []
+        async with asyncio.timeout(PATIENCE_S):
+            async for message in w3.socket.process_subscriptions():
+                if message["subscription"] == heads:
+                    numbers.append(message["result"]["number"])
+                elif message["subscription"] == pending:
+                    arrived.append(message["result"])
+                if len(numbers) >= 3 and arrived:
+                    break
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        assert arrived == [signed.hash]
+        assert await w3.eth.unsubscribe(heads)
+        assert await w3.eth.unsubscribe(pending)
