@@ -19,6 +19,7 @@ from cairn.core.service import Core
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import CHAIN_ID, GWEI, make_block, opened_core, settings, signed
 from tests.support.event_client import ask, connect_patiently, read_to_the_end, receive, receive_many
+from tests.support.rest_node import hash_of
 
 
 @dataclass
@@ -67,10 +68,6 @@ async def serve_node(directory: Path) -> AsyncIterator[Node]:
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
     async with serve_node(tmp_path) as served:
         yield served
-
-
-def hash_of(tx: Tx) -> str:
-    return "0x" + tx.hash.hex()
 
 
 async def test_a_socket_is_refused_until_the_store_is_open(node: Node) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 from cairn.api.bodies import AMOUNT_FIELDS
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, without
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode, body_of, hash_of, without
 
 SENDER = "0x" + ACCOUNTS[0].hex()
 LARGE = 9_000 * 10**18 + 1

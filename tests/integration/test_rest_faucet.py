@@ -8,7 +8,8 @@ import pytest
 
 from cairn.api.chain_view import ChainView
 from cairn.domain.genesis import COIN
-from tests.support.rest_node import RestNode, assert_problem
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode
 from tests.support.scripted_gateway import INFO, request
 
 STRANGER = "0x" + "5a" * 20

@@ -20,7 +20,8 @@ from cairn.domain.genesis import dev_genesis
 from cairn.store import directory
 from tests.support.core_fixtures import ACCOUNTS, KEYS, settings, signed
 from tests.support.pace import PATIENCE_S
-from tests.support.rest_node import assert_problem, body_of, hash_of
+from tests.support.public import assert_problem
+from tests.support.rest_node import body_of, hash_of
 
 SENDER = "0x" + ACCOUNTS[0].hex()
 PATHS = ["/block/latest", "/chain", "/mempool", "/blocks", f"/account/{SENDER}", f"/account/{SENDER}/txs"]

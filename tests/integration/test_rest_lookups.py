@@ -13,7 +13,8 @@ import pytest
 from cairn.domain.merkle import grow_tree
 from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, rest_node
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode, body_of, hash_of, rest_node
 
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 UNKNOWN = "0x" + "ab" * 32
@@ -41,10 +42,6 @@ async def refused(node: RestNode, path: str, status: int, code: str) -> dict[str
     answer = await node.get(path)
     assert_described(answer)
     return assert_problem(answer, status, code)
-
-
-def raw(text: str) -> bytes:
-    return bytes.fromhex(text[2:])
 
 
 def next_path(answer: httpx.Response) -> str | None:

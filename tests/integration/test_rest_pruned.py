@@ -4,7 +4,8 @@ import json
 
 from tests.support.core_fixtures import ACCOUNTS, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode, body_of, hash_of
 
 SENDER = "0x" + ACCOUNTS[0].hex()
 BASE, HEAD = 4, 9

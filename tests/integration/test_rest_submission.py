@@ -13,7 +13,8 @@ from cairn import time_shares
 from cairn.domain.types import Draft
 from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, rest_node, without
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode, body_of, hash_of, rest_node, without
 
 
 def draft_body(**fields: Any) -> dict[str, Any]:

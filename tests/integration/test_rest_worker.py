@@ -11,7 +11,8 @@ from websockets.sync.client import connect
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import signed
 from tests.support.pace import PATIENCE_S, Pace
-from tests.support.rest_node import assert_problem, body_of, hash_of
+from tests.support.public import assert_problem
+from tests.support.rest_node import body_of, hash_of
 from tests.support.rest_server import get
 from tests.support.worker_process import WorkerProcess
 

@@ -21,7 +21,8 @@ from cairn.core.gateway import PendingPage
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, BlockHash, BlockHeader, Tx
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, rest_node
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode, rest_node
 from tests.support.rpc_node import FEE, FULL, NOBODY, RECIPIENT, SENDER, answer_of, call, raw, refusal, send
 
 

@@ -11,7 +11,8 @@ from eth_utils.crypto import keccak
 from cairn.client.models import ConfirmedTransaction, MempoolItem, Proof
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode
 from tests.support.rpc_node import call, refusal
 
 SENDER, RECIPIENT = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()

@@ -122,4 +122,6 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, 
     assert problem["code"] == code, problem
     assert problem["status"] == status
     assert problem["detail"]
+    if status in (429, 503):
+        assert int(answer.headers["retry-after"]) > 0
     return problem

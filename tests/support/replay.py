@@ -6,12 +6,28 @@ from typing import Any
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, build_block
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, SealedBlock, Tx, TxHash
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, SealedBlock, Tx, TxHash
 from tests.support.public import PublicNode
 
 
 def raw(text: str) -> bytes:
     return bytes.fromhex(text[2:])
+
+
+def header_of(shown: Mapping[str, Any]) -> BlockHeader:
+    """A header as GET /block and the test vectors show it."""
+    return BlockHeader(
+        height=shown["blockHeight"],
+        previous_hash=BlockHash(raw(shown["previousHash"])),
+        timestamp=shown["timestamp"],
+        tx_root=raw(shown["transactionsRoot"]),
+        state_root=raw(shown["stateRoot"]),
+        gas_used=shown["gasUsed"],
+        proposer=Address(raw(shown["proposer"])),
+        chain_id=shown["chainId"],
+        gas_limit=shown["gasLimit"],
+        base_fee=int(shown["baseFeePerGas"]),
+    )
 
 
 class Replay:

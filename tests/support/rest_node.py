@@ -97,16 +97,3 @@ def without(body: dict[str, Any], *fields: str) -> dict[str, Any]:
 
 def hash_of(tx: Tx) -> str:
     return "0x" + tx.hash.hex()
-
-
-def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The answer is that problem, with everything that a problem must have."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["x-chain-id"] == "1337"
-    problem: dict[str, Any] = answer.json()
-    assert {"type", "title", "status", "detail", "code"} <= problem.keys()
-    assert (problem["status"], problem["code"]) == (status, code), problem
-    if status in (429, 503):
-        assert int(answer.headers["retry-after"]) > 0
-    return problem

@@ -40,8 +40,9 @@ from cairn.domain.transactions import (
     sign_draft,
     signing_bytes,
 )
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, Draft
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Draft
 from cairn.domain.updates import sign_update
+from tests.support.replay import header_of, raw
 from tests.vectors import generate
 
 HERE = Path(__file__).parent
@@ -51,10 +52,6 @@ PRICES = ("gasPrice", "maxFeePerGas", "maxPriorityFeePerGas")
 
 def load(name: str) -> Any:
     return json.loads((HERE / name).read_text())
-
-
-def raw(text: str) -> bytes:
-    return bytes.fromhex(text[2:])
 
 
 def test_the_files_are_what_the_reference_libraries_compute() -> None:
@@ -188,18 +185,7 @@ def test_an_update_is_signed_and_carried_in_one_form(vector: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("vector", load("headers.json"), ids=lambda vector: f"height {vector['blockHeight']}")
 def test_a_block_hash_is_that_of_an_ethereum_header(vector: dict[str, Any]) -> None:
-    header = BlockHeader(
-        height=vector["blockHeight"],
-        previous_hash=BlockHash(raw(vector["previousHash"])),
-        timestamp=vector["timestamp"],
-        tx_root=raw(vector["transactionsRoot"]),
-        state_root=raw(vector["stateRoot"]),
-        gas_used=vector["gasUsed"],
-        proposer=Address(raw(vector["proposer"])),
-        chain_id=vector["chainId"],
-        gas_limit=vector["gasLimit"],
-        base_fee=int(vector["baseFeePerGas"]),
-    )
+    header = header_of(vector)
     assert encode_header(header) == raw(vector["encoded"])
     assert decode_header(raw(vector["encoded"])) == header
     assert block_hash(header) == raw(vector["hash"])

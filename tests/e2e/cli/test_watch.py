@@ -37,13 +37,7 @@ def port() -> int:
 
 
 def started(port: int, *args: str) -> NodeProcess:
-    node = NodeProcess.start(["dev", "--port", str(port), "--block-time", "0.1", "--workers", "1", *args])
-    try:
-        node.wait_ready()
-    except BaseException:
-        node.close()
-        raise
-    return node
+    return NodeProcess.start_dev("--port", str(port), "--block-time", "0.1", "--workers", "1", *args)
 
 
 class Lines:

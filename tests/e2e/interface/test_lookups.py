@@ -9,10 +9,10 @@ from eth_account.signers.local import LocalAccount
 
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import tx_root, verify_inclusion
-from cairn.domain.types import Address, BlockHash, BlockHeader
 from tests.support.pace import Pace
 from tests.support.pauses import is_any_child_paused
 from tests.support.public import PublicNode, assert_problem
+from tests.support.replay import header_of, raw
 from tests.support.wallet import COIN, GWEI, TRANSFER_FEE, new_account, sign_transfer
 
 RECIPIENT = "0x" + "22" * 20
@@ -26,25 +26,6 @@ BAD_PAGES = (
     "limit=0", "limit=1001", "limit=-1", "limit=x", "limit=", "limit=1.5", "limit=1&limit=2",
     "after=nonsense", "after=", "unknown=1",
 )  # fmt: skip
-
-
-def raw(text: str) -> bytes:
-    return bytes.fromhex(text[2:])
-
-
-def header_of(view: dict[str, Any]) -> BlockHeader:
-    return BlockHeader(
-        height=view["blockHeight"],
-        previous_hash=BlockHash(raw(view["previousHash"])),
-        timestamp=view["timestamp"],
-        tx_root=raw(view["transactionsRoot"]),
-        state_root=raw(view["stateRoot"]),
-        gas_used=view["gasUsed"],
-        proposer=Address(raw(view["proposer"])),
-        chain_id=view["chainId"],
-        gas_limit=view["gasLimit"],
-        base_fee=view["baseFeePerGas"],
-    )
 
 
 @pytest.fixture(scope="module")

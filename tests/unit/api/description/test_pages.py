@@ -15,7 +15,7 @@ from cairn.api.description.pages import SHARED_FILES
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS
 from cairn.explorer import REFERENCE_DIRECTORY, STATIC_DIRECTORY
-from tests.support.rest_node import assert_problem
+from tests.support.public import assert_problem
 from tests.support.scripted_gateway import INFO, request
 
 DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]

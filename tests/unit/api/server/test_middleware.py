@@ -18,7 +18,7 @@ from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.domain.errors import Corrupt, Fatal, NodeError
 from cairn.time_shares import TimeShares
-from tests.support.rest_node import assert_problem
+from tests.support.public import assert_problem
 from tests.support.scripted_gateway import ScriptedGateway
 
 LISTED = replace(Settings(), cors_origins=("https://app.example",), rate_limit_per_s=1.0, rate_limit_burst=2)
