@@ -194,10 +194,12 @@ def rpc_cases(filled: Filled) -> list[Case]:
         Case("eth_getBlockByNumber, hashes", [rpc("eth_getBlockByNumber", each, False) for each in heights]),
         Case("eth_getBlockByNumber, pending", [rpc("eth_getBlockByNumber", "pending", True)]),
         Case("eth_getBlockByNumber, every full block", full_blocks),
-        Case("batch of 100 eth_feeHistory", [batch(*[rpc_message("eth_feeHistory", "0x40", "latest", [1, 50])] * 100)]),
-        Case("batch of 100 full blocks", [batch(*[rpc_message("eth_getBlockByNumber", height, True)] * 100)]),
-        Case("batch of 100 eth_newBlockFilter", [batch(*[rpc_message("eth_newBlockFilter")] * 100)]),
-        Case("batch of 100 eth_getBalance", [batch(*[rpc_message("eth_getBalance", WALLET)] * 100)]),
+        Case(
+            "batch of 1000 eth_feeHistory", [batch(*[rpc_message("eth_feeHistory", "0x40", "latest", [1, 50])] * 1000)]
+        ),
+        Case("batch of 1000 full blocks", [batch(*[rpc_message("eth_getBlockByNumber", height, True)] * 1000)]),
+        Case("batch of 1000 eth_newBlockFilter", [batch(*[rpc_message("eth_newBlockFilter")] * 1000)]),
+        Case("batch of 1000 eth_getBalance", [batch(*[rpc_message("eth_getBalance", WALLET)] * 1000)]),
     ]
 
 

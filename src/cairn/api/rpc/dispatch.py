@@ -27,7 +27,7 @@ from cairn.api.rpc.values import (
 from cairn.domain.errors import Fatal, NodeError
 from cairn.time_shares import QueueName, TimeShares, in_slices, never
 
-MAX_BATCH = 100
+MAX_BATCH = 1_000
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
 """The most bytes in the answers of a batch, as in geth; further calls are refused."""
 MAX_WAITING_BYTES = 1024 * 1024
@@ -82,8 +82,10 @@ class Dispatcher:
         if not content:
             return _failure(None, RpcError(INVALID_REQUEST, "empty batch"))
         if len(content) > MAX_BATCH:
-            too_large = f"batch too large: {len(content)} calls, {MAX_BATCH} at most"
-            return _failure(None, RpcError(INVALID_REQUEST, too_large))
+            too_large = RpcError(INVALID_REQUEST, f"batch too large: {len(content)} calls, {MAX_BATCH} at most")
+            # An array with every id, as clients expect for a batch: some wait for ever for an id that is missing.
+            ids: list[RequestId] = [each for each in map(id_of, content) if each is not None]
+            return await joined(long_array(_failure(each, too_large) for each in ids or [None]).pieces)
         return await self._answer_batch(content, caller)
 
     async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:

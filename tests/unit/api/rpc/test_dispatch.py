@@ -134,11 +134,16 @@ def test_a_batch_of_notifications_is_not_answered(bench: Bench) -> None:
     assert bench.ask([{"jsonrpc": "2.0", "method": "echo"}] * 3) is None
 
 
-def test_an_empty_batch_and_one_above_the_limit_are_refused(bench: Bench) -> None:
+def test_an_empty_batch_is_refused(bench: Bench) -> None:
     assert error_of(bench.ask([])) == (None, -32600, "empty batch")
-    request_id, code, message = error_of(bench.ask([call("echo")] * (MAX_BATCH + 1)))
-    assert (request_id, code) == (None, -32600)
-    assert message.startswith("batch too large")
+
+
+def test_a_batch_above_the_limit_is_refused_with_an_error_for_each_id(bench: Bench) -> None:
+    told = {"jsonrpc": "2.0", "method": "echo"}
+    answers = bench.ask([*(call("echo", id=number) for number in range(MAX_BATCH)), told])
+    message = f"batch too large: {MAX_BATCH + 1} calls, {MAX_BATCH} at most"
+    assert [error_of(answer) for answer in answers] == [(number, -32600, message) for number in range(MAX_BATCH)]
+    assert [error_of(answer) for answer in bench.ask([told] * (MAX_BATCH + 1))] == [(None, -32600, message)]
     assert not bench.calls
     assert len(bench.ask([call("echo")] * MAX_BATCH)) == MAX_BATCH
 
