@@ -22,7 +22,7 @@ from cairn.engine.application import OK
 from cairn.engine.embedded import ClockWatch
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer
-from tests.support.virtual_time import run_virtual, virtual_loop
+from tests.support.virtual_time import virtual_loop
 from tests.unit.engine.conftest import GENESIS_TIME
 from tests.unit.engine.test_embedded import Rig
 
@@ -62,35 +62,32 @@ def roomy(genesis: Genesis, directory: Path) -> ChainStore:
     )
 
 
-def test_a_transfer_that_overflows_a_balance_is_dropped_by_name_and_the_others_are_mined(
+async def test_a_transfer_that_overflows_a_balance_is_dropped_by_name_and_the_others_are_mined(
     genesis: Genesis, tmp_path: Path
 ) -> None:
     """No genesis file and no `cairn dev` makes such a chain any more, but a store may hold one."""
     alloc = {address(1): MAX_UINT256, address(2): 10**18, address(3): 10**18}
     chain = ChainStore.open(tmp_path / "overfull", msgspec.structs.replace(genesis, alloc=alloc))
 
-    async def main() -> None:
-        rig = Rig(chain)
-        bad, good = transfer(2, 0, to=1, value=10**17), [transfer(3, 0), transfer(1, 0), transfer(2, 1)]
-        async with rig.running():
-            with capture_logs() as logs:
-                rig.submit(bad, *good)
-                await asyncio.sleep(10)
-        assert rig.dropped == [(bad.hash, REASON)]
-        assert [tx for _, txs in rig.made for tx in txs] == good[:2]
-        # It waits for the nonce of the one that was dropped.
-        assert rig.pool.queued_count == 1
-        (told,) = [line for line in logs if line["log_level"] == "error"]
-        assert told["tx"] == "0x" + bad.hash.hex()
-        assert "OverflowError" in told["reason"]
-        assert rig.engine.condition() == OK
-
-    run_virtual(main())
+    rig = Rig(chain)
+    bad, good = transfer(2, 0, to=1, value=10**17), [transfer(3, 0), transfer(1, 0), transfer(2, 1)]
+    async with rig.running():
+        with capture_logs() as logs:
+            rig.submit(bad, *good)
+            await asyncio.sleep(10)
+    assert rig.dropped == [(bad.hash, REASON)]
+    assert [tx for _, txs in rig.made for tx in txs] == good[:2]
+    # It waits for the nonce of the one that was dropped.
+    assert rig.pool.queued_count == 1
+    (told,) = [line for line in logs if line["log_level"] == "error"]
+    assert told["tx"] == "0x" + bad.hash.hex()
+    assert "OverflowError" in told["reason"]
+    assert rig.engine.condition() == OK
     chain.close()
 
 
 @pytest.mark.parametrize("failure", [ZeroDivisionError("a defect"), InvalidBlock("a rule"), MemoryError()])
-def test_any_failure_drops_only_the_transactions_at_fault(
+async def test_any_failure_drops_only_the_transactions_at_fault(
     genesis: Genesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
 ) -> None:
     chain = roomy(genesis, tmp_path / "roomy")
@@ -99,37 +96,31 @@ def test_any_failure_drops_only_the_transactions_at_fault(
     bad = {tx.hash for tx in txs if tx.nonce == 4 and tx.sender in (address(3), address(20), address(40))}
     attempts = spoil(monkeypatch, lambda txs: failure if any(tx.hash in bad for tx in txs) else None)
 
-    async def main() -> None:
-        rig = Rig(chain)
-        async with rig.running():
-            rig.submit(*txs)
-            await asyncio.sleep(60)
-        assert {tx_hash for tx_hash, _ in rig.dropped} == bad
-        assert {reason for _, reason in rig.dropped} == {REASON}
-        assert {tx.hash for _, made in rig.made for tx in made} == {tx.hash for tx in txs} - bad
-        assert rig.pool.pending_count == 0
-        # Each time half of what failed: the work of a block is twice that of a good one at most.
-        assert sum(attempts) < 4_000
-
-    run_virtual(main())
+    rig = Rig(chain)
+    async with rig.running():
+        rig.submit(*txs)
+        await asyncio.sleep(60)
+    assert {tx_hash for tx_hash, _ in rig.dropped} == bad
+    assert {reason for _, reason in rig.dropped} == {REASON}
+    assert {tx.hash for _, made in rig.made for tx in made} == {tx.hash for tx in txs} - bad
+    assert rig.pool.pending_count == 0
+    # Each time half of what failed: the work of a block is twice that of a good one at most.
+    assert sum(attempts) < 4_000
     chain.close()
 
 
-def test_so_many_at_fault_that_the_blocks_between_are_empty_are_all_dropped(
+async def test_so_many_at_fault_that_the_blocks_between_are_empty_are_all_dropped(
     genesis: Genesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = roomy(genesis, tmp_path / "roomy")
     spoil(monkeypatch, lambda txs: ZeroDivisionError() if any(tx.value == 7 for tx in txs) else None)
 
-    async def main() -> None:
-        rig = Rig(chain)
-        async with rig.running():
-            rig.submit(*(transfer(sender, 0, value=7, gas_price=20) for sender in range(1, 40)), transfer(40, 0))
-            await asyncio.sleep(30)
-        assert len(rig.dropped) == 39
-        assert [tx for _, txs in rig.made for tx in txs] == [transfer(40, 0)]
-
-    run_virtual(main())
+    rig = Rig(chain)
+    async with rig.running():
+        rig.submit(*(transfer(sender, 0, value=7, gas_price=20) for sender in range(1, 40)), transfer(40, 0))
+        await asyncio.sleep(30)
+    assert len(rig.dropped) == 39
+    assert [tx for _, txs in rig.made for tx in txs] == [transfer(40, 0)]
     chain.close()
 
 
