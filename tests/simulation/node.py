@@ -211,6 +211,10 @@ class Node:
         core = None if process is None else process.core
         if core is not None:
             _bury_core(core)
+        elif self.disk.primary is not None:
+            # It died while its core was being stopped, which its process no longer has. What nobody closes, RocksDB
+            # closes when it is collected, and by then its files are gone: that ends the whole simulation.
+            self.disk.primary.close()
 
     def _end_link(self) -> None:
         if self.process is not None:
