@@ -103,7 +103,7 @@ def running_node(options: Sequence[str] = ()) -> Iterator[DevChain]:
             in_time = select.select([node.stdout], [], [], START_TIMEOUT_S)[0]
             started = node.stdout.readline() if in_time else ""
             if not started:
-                ending = f"ended with exit code {node.wait()}" if in_time else f"says nothing for {START_TIMEOUT_S:g} s"
+                ending = _ending(node) if in_time else f"says nothing for {START_TIMEOUT_S:g} s"
                 errors.seek(0)
                 raise NodeNotStarted(f"`cairn dev` {ending}: {errors.read().strip()}")
             told = json.loads(started)
@@ -130,6 +130,14 @@ def find_program() -> list[str]:
     if found is None:
         raise NodeNotStarted("no `cairn` runs nodes here: install cairn-node in place of cairn-client, or by pipx")
     return [found]
+
+
+def _ending(node: subprocess.Popen[str]) -> str:
+    """How a node ends that has closed its output."""
+    try:
+        return f"ended with exit code {node.wait(STOP_TIMEOUT_S)}"
+    except subprocess.TimeoutExpired:
+        return f"has closed its output, and still runs {STOP_TIMEOUT_S:g} s later"
 
 
 def _stop(node: subprocess.Popen[str]) -> None:
