@@ -116,6 +116,7 @@ def rest_cases(filled: Filled) -> list[Case]:
         Case("POST /txs of 2 MB", [post("/txs", numbers(BATCH_BODY_BYTES))], 400),
         Case("POST /txs of 2 MB with NaN", [post("/txs", numbers(BATCH_BODY_BYTES)[:-1] + b",NaN]")], 400),
         Case("POST /rpc", [post("/rpc", numbers(BODY_BYTES))]),
+        Case("POST /rpc of many ids", [post("/rpc", b"[" + b'{"id":1},' * (BODY_BYTES // 9 - 20) + b"{}]")]),
     ]
 
 

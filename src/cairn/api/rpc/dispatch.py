@@ -25,7 +25,7 @@ from cairn.api.rpc.values import (
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
-from cairn.time_shares import QueueName, TimeShares, in_slices, never
+from cairn.time_shares import QueueName, TimeShares, give_way, in_slices, never
 
 MAX_BATCH = 1_000
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -82,10 +82,7 @@ class Dispatcher:
         if not content:
             return _failure(None, RpcError(INVALID_REQUEST, "empty batch"))
         if len(content) > MAX_BATCH:
-            too_large = RpcError(INVALID_REQUEST, f"batch too large: {len(content)} calls, {MAX_BATCH} at most")
-            # An array with every id, as clients expect for a batch: some wait for ever for an id that is missing.
-            ids: list[RequestId] = [each for each in map(id_of, content) if each is not None]
-            return await joined(long_array(_failure(each, too_large) for each in ids or [None]).pieces)
+            return await _refuse_batch(content)
         return await self._answer_batch(content, caller)
 
     async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:
@@ -221,6 +218,17 @@ def id_of(content: object) -> RequestId:
     """The id for the answer; null if the call has no valid one."""
     found = content.get("id") if isinstance(content, dict) else None
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
+
+
+async def _refuse_batch(content: list[object]) -> bytes:
+    """An array with an error for every id, as clients expect: some wait for ever for an id that is missing."""
+    error = RpcError(INVALID_REQUEST, f"batch too large: {len(content)} calls, {MAX_BATCH} at most")
+    calls = [each for each in content if each.__class__ is dict]
+    ids: list[RequestId] = []
+    for start in range(0, len(calls), MAX_BATCH):
+        ids += [each for each in map(id_of, calls[start : start + MAX_BATCH]) if each is not None]
+        await give_way()
+    return await joined(long_array(_failure(each, error) for each in ids or [None]).pieces)
 
 
 def _refused(content: object, error: RpcError) -> bytes | None:
