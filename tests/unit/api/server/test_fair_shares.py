@@ -26,6 +26,7 @@ pytestmark = pytest.mark.uvloop
 
 OTHER = "127.0.0.2"
 CONNECTIONS = 60
+ASKED = 3
 
 
 class Work:
@@ -96,10 +97,14 @@ async def test_many_long_answers_for_one_client_are_a_few_slices_for_another(
     ):
         await wait_until(lambda: work.steps > 20)
         assert (await other.ask(asked)).status == 200
-        before = work.steps
-        assert (await other.ask(asked)).status == 200
-        # A few rounds, not a step of every connection.
-        assert work.steps - before < CONNECTIONS / 2
+        steps = []
+        for _ in range(ASKED):
+            before = work.steps
+            assert (await other.ask(asked)).status == 200
+            steps.append(work.steps - before)
+        # A few rounds, not a step of every connection. A pause of the machine is charged to whoever had its turn, and
+        # the others go first until they have used as much: so once it may take longer, and not each time.
+        assert min(steps) < CONNECTIONS / 2
 
 
 async def test_pipelined_submissions_of_one_client_do_not_hold_up_another_s(monkeypatch: pytest.MonkeyPatch) -> None:
