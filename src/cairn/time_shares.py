@@ -24,6 +24,8 @@ ROUND_S = 0.0015
 """Work of each queue in one round, that is between two looks at the sockets."""
 FREE_STEP_S = 0.0001
 """So much of each step that begins at once costs nothing of a round: queueing what is so short would cost more."""
+LONGEST_STEP_S = 0.005
+"""The most that a client is charged for one step. No work here takes longer, so the rest was a pause of the machine."""
 MAX_ACCOUNTS = 10_000
 """Clients of a queue whose use is remembered."""
 
@@ -291,7 +293,8 @@ class _Queue:
 
     def charge(self, client: str, took_s: float) -> None:
         """The client's job is done. If it has more, it waits for its next turn."""
-        self._add(client, took_s)
+        # The thread's processor time would not tell a pause: what the host takes away counts as the thread's.
+        self._add(client, min(took_s, LONGEST_STEP_S))
         if self._late and self._late[-1][0] == client:
             self._least_late_s = min(self._least_late_s, self._used_s[client])
         if self._waiting[client]:
@@ -319,7 +322,7 @@ class _Queue:
         if took_s > FREE_STEP_S:
             is_first = self._spare_s == ROUND_S
             self._spare_s -= took_s - FREE_STEP_S
-        took_s += besides_s
+        took_s = min(took_s + besides_s, LONGEST_STEP_S)
         used_s = self._used_s.get(client)
         if used_s is None or used_s < self._now_s:
             self._add(client, took_s)

@@ -75,6 +75,29 @@ async def test_time_is_shared_and_not_the_number_of_steps(clients: Clients) -> N
     await asyncio.wait((*heavy, *light))
 
 
+@pytest.mark.parametrize("begins_at_once", [False, True])
+async def test_a_client_is_not_charged_for_a_pause_of_the_machine_in_its_step(
+    clients: Clients, begins_at_once: bool
+) -> None:
+    def begin_busy() -> list[asyncio.Task[None]]:
+        return [clients.begin("busy", 10_000) for _ in range(10)]
+
+    async def pause() -> float:
+        clients.clock.now += 2.0
+        busy = begin_busy() if begins_at_once else []
+        before = clients.used_s["busy"]
+        await give_way()
+        for each in busy:
+            each.cancel()
+        return clients.used_s["busy"] - before
+
+    busy = [] if begins_at_once else begin_busy()
+    await until(lambda: begins_at_once or clients.used_s["busy"] > 0.1)
+    assert await clients.shares.run("paused", pause()) <= 10 * SLICE_S
+    for each in busy:
+        each.cancel()
+
+
 async def test_whoever_comes_new_waits_for_one_turn_only_and_owes_nothing(clients: Clients) -> None:
     clients.begin("old", 10_000)
     await until(lambda: clients.used_s["old"] > 1)
