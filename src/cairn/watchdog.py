@@ -31,9 +31,12 @@ STEADY_AFTER_S = 120.0
 """One that has beaten for so long gets the usual time again."""
 UNKNOWN_SHARE = 0.25
 """The share that counts of time in an unknown state; some systems tell nobody what a process does."""
+BUSY_SHARE = 0.05
+"""A thread that has run for this share of its silence is busy. One that waits for Python's lock wakes 200 times a
+second to look for it, which takes less; one that shares a processor with many others gets more."""
 
 STOPPED, TRACED, WAITING, RUNNING, ASLEEP, UNKNOWN = "T", "t", "D", "R", "S", "?"
-_DESCRIBED = {STOPPED: "stopped", TRACED: "held by a debugger", WAITING: "waiting for the disk", RUNNING: "busy"}
+_DESCRIBED = {STOPPED: "stopped", TRACED: "held by a debugger", WAITING: "waiting for the disk"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,15 @@ class Finding:
     is_hung: bool
     """Whether it is to be ended. If not, it waits for something else, and only that is said."""
     silent_s: float
+    ran_s: float
+    """For how long its thread has run meanwhile."""
     state: str
     work: Work
 
     @property
     def described(self) -> str:
-        state = _DESCRIBED.get(self.state, "blocked")
+        # Not by whether it runs at this moment: that is chance.
+        state = _DESCRIBED.get(self.state, "busy" if self.ran_s >= BUSY_SHARE * self.silent_s else "blocked")
         return state if self.work is Work.RUNNING else f"{state} while {self.work.described}"
 
 
@@ -78,7 +84,7 @@ class ProcessWatch:
 
     def _forget(self, now: float) -> None:
         self._beat_at = now
-        self._silent_s = self._stopped_s = self._stalled_s = self._long_work_s = 0.0
+        self._silent_s = self._ran_s = self._stopped_s = self._stalled_s = self._long_work_s = 0.0
         self._tell_after_s = TOLD_AFTER_S
 
     def next_patience(self) -> int:
@@ -97,12 +103,13 @@ class ProcessWatch:
             return None
         self._count(look, passed_s, ran_s)
         self._silent_s += passed_s
+        self._ran_s += ran_s
         if self._is_hung():
-            return Finding(True, self._silent_s, look.state, look.work)
+            return Finding(True, self._silent_s, self._ran_s, look.state, look.work)
         waits = look.state in (WAITING, TRACED) or (look.work.may_take_long and look.work is not Work.STARTING)
         if waits and self._silent_s >= self._tell_after_s:
             self._tell_after_s = 2 * self._silent_s
-            return Finding(False, self._silent_s, look.state, look.work)
+            return Finding(False, self._silent_s, self._ran_s, look.state, look.work)
         return None
 
     def _count(self, look: Look, passed_s: float, ran_s: float) -> None:

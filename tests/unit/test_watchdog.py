@@ -74,6 +74,23 @@ def test_a_process_that_could_beat_and_does_not_hangs_at_the_limit(state: str, r
     assert process.told == [found]
 
 
+@pytest.mark.parametrize(
+    ("last", "ran", "described"),
+    [
+        pytest.param("R", 0.004, "blocked", id="seen-as-it-wakes-to-look-for-pythons-lock"),
+        pytest.param("S", 1.0, "busy", id="seen-in-a-moment-of-sleep"),
+        pytest.param("R", 0.125, "busy", id="on-a-starved-machine"),
+    ],
+)
+def test_what_a_silent_process_does_is_told_by_how_long_it_ran_and_not_by_one_look(
+    last: str, ran: float, described: str
+) -> None:
+    process = Watched()
+    process.stays(TOLD_AFTER_S - LOOK_S, "S" if ran < 0.1 else "R", Work.DISK, ran)
+    process.stays(LOOK_S, last, Work.DISK, ran)
+    assert [found.described for found in process.told] == [f"{described} while using the disk"]
+
+
 def test_one_beat_begins_the_count_anew() -> None:
     process = Watched()
     for _ in range(10):
