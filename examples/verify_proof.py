@@ -12,9 +12,10 @@ with Client("http://127.0.0.1:8645") as node:
 
     proof = node.proof(str(sent))
     proof.verify(str(sent), block_hash)
-    print("proven, by", len(proof.proof), "hashes for", proof.transaction_count, "transactions")
+    print("proven, by", len(proof.proof), "hashes for", proof.header.transaction_count, "transactions")
 
-    forged = msgspec.structs.replace(proof, transaction_count=9)
+    header = msgspec.structs.replace(proof.header, transaction_count=9)
+    forged = msgspec.structs.replace(proof, header=header)
     try:
         forged.verify(str(sent), block_hash)
     except InvalidProof:

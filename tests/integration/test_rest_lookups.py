@@ -226,7 +226,7 @@ async def test_the_documented_check_accepts_every_proof_and_no_altered_one(node:
             {"proof": [*proof["proof"], UNKNOWN]},
             {"transactionIndex": proof["transactionIndex"] ^ 1},
             {"transactionIndex": 5},
-            {"transactionCount": 6},
+            {"header": proof["header"] | {"transactionCount": 6}},
             {"header": proof["header"] | {"timestamp": 1}},
             {"header": proof["header"] | {"transactionsRoot": UNKNOWN}},
         ):

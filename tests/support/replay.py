@@ -27,6 +27,7 @@ def header_of(shown: Mapping[str, Any]) -> BlockHeader:
         chain_id=shown["chainId"],
         gas_limit=shown["gasLimit"],
         base_fee=int(shown["baseFeePerGas"]),
+        tx_count=shown["transactionCount"],
     )
 
 

@@ -30,13 +30,15 @@ def seeded(label: str, size: int) -> bytes:
     return blake3(label.encode()).digest(length=size)
 
 
-def typed_transaction(name: str, to: bytes, value: int, nonce: int, prices: Sequence[int], chain_id: int) -> Json:
+def typed_transaction(
+    name: str, to: bytes, value: int, nonce: int, prices: Sequence[int], chain_id: int, data: bytes
+) -> Json:
     """A transaction of type 1 if one price is given, of type 2 if the tip and the fee are."""
     key, kind = seeded("key", 32), len(prices)
     names = ("gasPrice",) if kind == 1 else ("maxPriorityFeePerGas", "maxFeePerGas")
-    fields = {"nonce": nonce, "gas": 21_000, "to": to, "value": value, "data": b"", "chainId": chain_id, "type": kind}
+    fields = {"nonce": nonce, "gas": 30_000, "to": to, "value": value, "data": data, "chainId": chain_id, "type": kind}
     signed = Account.sign_transaction({**fields, **dict(zip(names, prices, strict=True)), "accessList": []}, key)
-    payload = bytes([kind]) + rlp.encode([chain_id, nonce, *prices, 21_000, to, value, b"", []])
+    payload = bytes([kind]) + rlp.encode([chain_id, nonce, *prices, 30_000, to, value, data, []])
     return {
         "name": name,
         "type": kind,
@@ -46,7 +48,8 @@ def typed_transaction(name: str, to: bytes, value: int, nonce: int, prices: Sequ
         "to": to_checksum_address(to),
         "value": str(value),
         "nonce": nonce,
-        "gas": 21_000,
+        "gas": 30_000,
+        "data": hexed(data),
         **{each: str(price) for each, price in zip(names, prices, strict=True)},
         "signingPayload": hexed(payload),
         "signingHash": hexed(keccak(payload)),
@@ -70,16 +73,34 @@ def typed_transactions() -> list[Json]:
         ("type 2, one byte boundaries", 128, 127, [127, 128], 128),
         ("type 2, all largest", most, 2**64 - 1, [most, most], last_chain),
     ]
-    return [typed_transaction(name, to, value, nonce, prices, chain) for name, value, nonce, prices, chain in rows]
+    return [
+        typed_transaction(name, to, value, nonce, prices, chain, b"") for name, value, nonce, prices, chain in rows
+    ] + [
+        typed_transaction(f"type {len(prices)}, {name}", to, coin, 3, prices, 1337, data)
+        for name, data in DATA.items()
+        for prices in ([gwei], [gwei, 3 * gwei])
+    ]
+
+
+DATA = {
+    "a reference": b"invoice 4711",
+    "one small byte": b"\x7f",
+    "one byte": b"\x80",
+    "a zero byte": b"\0",
+    "the longest string with a short head": seeded("data", 55),
+    "the shortest string with a long head": seeded("data", 56),
+    "the most data": seeded("data", 256),
+}
+"""Data of a transfer: what RLP writes in its own ways."""
 
 
 def transaction(
-    name: str, key: bytes, to: bytes, value: int, nonce: int, gas: int, gas_price: int, chain_id: int
+    name: str, key: bytes, to: bytes, value: int, nonce: int, gas: int, gas_price: int, chain_id: int, data: bytes = b""
 ) -> Json:
-    fields = {"nonce": nonce, "gasPrice": gas_price, "gas": gas, "to": to, "value": value, "data": b""}
+    fields = {"nonce": nonce, "gasPrice": gas_price, "gas": gas, "to": to, "value": value, "data": data}
     signed = Account.sign_transaction({**fields, "chainId": chain_id}, key)
     parity = signed.v - 2 * chain_id - 35
-    payload = rlp.encode([nonce, gas_price, gas, to, value, b"", chain_id, 0, 0])
+    payload = rlp.encode([nonce, gas_price, gas, to, value, data, chain_id, 0, 0])
     return {
         "name": name,
         "privateKey": hexed(key),
@@ -90,6 +111,7 @@ def transaction(
         "nonce": nonce,
         "gas": gas,
         "gasPrice": str(gas_price),
+        "data": hexed(data),
         "signingPayload": hexed(payload),
         "signingHash": hexed(keccak(payload)),
         "signature": hexed(signed.r.to_bytes(32, "big") + signed.s.to_bytes(32, "big") + bytes([parity])),
@@ -117,6 +139,8 @@ def transactions() -> list[Json]:
     ]
     for name, recipient, value, nonce, gas, gas_price, chain_id in edges:
         vectors.append(transaction(name, key, recipient, value, nonce, gas, gas_price, chain_id))
+    for name, data in DATA.items():
+        vectors.append(transaction(name, key, to, coin, 4, 30_000, gwei, 1337, data))
     short: dict[str, Json] = {}
     # One signature in 256 has an r (or an s) with a leading zero byte, which RLP drops: find one of each.
     for nonce in range(10_000):
@@ -335,8 +359,9 @@ def validators() -> Json:
 
 def header(row: Sequence[bytes | int]) -> Json:
     """Ethereum's header since London, word for word: sixteen fields in the order of its Yellow Paper and EIP-1559."""
-    parent, proposer, state_root, tx_root, height, gas_limit, gas_used, timestamp, chain_id, base_fee = row
+    parent, proposer, state_root, tx_root, height, gas_limit, gas_used, timestamp, chain_id, base_fee, count = row
     assert isinstance(chain_id, int)
+    assert isinstance(count, int)
     raw = rlp.encode(
         [
             parent,
@@ -351,7 +376,7 @@ def header(row: Sequence[bytes | int]) -> Json:
             gas_limit,
             gas_used,
             timestamp,
-            b"cairn\1" + chain_id.to_bytes(8, "big"),
+            b"cairn\2" + chain_id.to_bytes(8, "big") + count.to_bytes(4, "big"),
             bytes(32),
             bytes(8),
             base_fee,
@@ -359,7 +384,7 @@ def header(row: Sequence[bytes | int]) -> Json:
     )
     shown = [hexed(field) if isinstance(field, bytes) else field for field in row]
     # Beyond what every reader of JSON takes as an integer.
-    shown[-1] = str(base_fee)
+    shown[-2] = str(base_fee)
     return {**dict(zip(HEADER_FIELDS, shown, strict=True)), "encoded": hexed(raw), "hash": hexed(keccak(raw))}
 
 
@@ -374,6 +399,7 @@ HEADER_FIELDS = (
     "timestamp",
     "chainId",
     "baseFeePerGas",
+    "transactionCount",
 )
 
 
@@ -382,10 +408,10 @@ def headers() -> list[Json]:
     state, txs, parent, proposer = seeded("state", 32), seeded("txs", 32), seeded("parent", 32), seeded("p", 20)
     last = 2**64 - 1
     return [
-        header((zero, bytes(20), state, empty, 0, 210_000_000, 0, 0, 1, 0)),
-        header((parent, proposer, state, txs, 1, 210_000_000, 21_000, 1_735_689_600, 1337, 10**9)),
-        header((parent, proposer, state, empty, 2, 21_000, 0, 1_735_689_601, 1337, 10**9)),
-        header((b"\xff" * 32, b"\xff" * 20, zero, zero, last, last, last, last, last // 2 - 36, 2**256 - 1)),
+        header((zero, bytes(20), state, empty, 0, 210_000_000, 0, 0, 1, 0, 0)),
+        header((parent, proposer, state, txs, 1, 210_000_000, 21_000, 1_735_689_600, 1337, 10**9, 1)),
+        header((parent, proposer, state, empty, 2, 21_000, 0, 1_735_689_601, 1337, 10**9, 0)),
+        header((b"\xff" * 32, b"\xff" * 20, zero, zero, last, last, last, last, last // 2 - 36, 2**256 - 1, 2**32 - 1)),
     ]
 
 

@@ -65,7 +65,7 @@ def test_a_transaction_is_what_a_wallet_makes_of_it(vector: dict[str, Any]) -> N
     sender, to = parse_address(vector["from"], "from"), parse_address(vector["to"], "to")
     value, gas, gas_price, nonce = int(vector["value"]), vector["gas"], int(vector["gasPrice"]), vector["nonce"]
 
-    draft = Draft(sender, to, value, gas, gas_price, nonce)
+    draft = Draft(sender, to, value, gas, gas_price, nonce, data=raw(vector["data"]))
     payload = signing_bytes(draft.kind, encode_unsigned(draft, nonce, chain_id), chain_id)
     assert payload == raw(vector["signingPayload"])
     assert keccak256(payload) == raw(vector["signingHash"])
@@ -91,7 +91,9 @@ def test_a_typed_transaction_is_what_a_wallet_makes_of_it(vector: dict[str, Any]
     sender, to = parse_address(vector["from"], "from"), parse_address(vector["to"], "to")
     price, max_fee, max_tip = (int(vector[name]) if name in vector else None for name in PRICES)
     terms = price_terms(kind, price, max_fee, max_tip, BASE_FEE)
-    draft = Draft(sender, to, int(vector["value"]), vector["gas"], terms.gas_price, nonce, *terms[1:])
+    draft = Draft(
+        sender, to, int(vector["value"]), vector["gas"], terms.gas_price, nonce, *terms[1:], raw(vector["data"])
+    )
     payload = signing_bytes(kind, encode_unsigned(draft, nonce, chain_id), chain_id)
     assert payload == raw(vector["signingPayload"])
     assert keccak256(payload) == raw(vector["signingHash"])

@@ -1,10 +1,8 @@
 """Public JSON of blocks and transactions, assembled from stored parts without an encoder, for speed."""
 
-from msgspec.structs import asdict
-
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import BlockSummary, Header, SignedFields
-from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx
+from cairn.domain.answers import Header, SignedFields
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, BlockHash, BlockHeader, Tx
 
 
 def hex_text(data: bytes) -> str:
@@ -38,7 +36,7 @@ def mempool_json(pending: PendingTx) -> bytes:
 def confirmed_json(tx: Tx, height: int, position: int, block_hash: BlockHash) -> bytes:
     return (
         f'{{"txHash":"0x{tx.hash.hex()}","status":"confirmed","blockHeight":{height},{_own_fields(tx)}'
-        f',"blockHash":"0x{block_hash.hex()}","transactionIndex":{position},"fee":{TRANSFER_GAS * tx.gas_price}}}'
+        f',"blockHash":"0x{block_hash.hex()}","transactionIndex":{position},"fee":{tx.fee}}}'
     ).encode()
 
 
@@ -51,7 +49,7 @@ def block_json(block_hash: BlockHash, header: BlockHeader, tx_hashes: bytes) -> 
         f'{{"blockHeight":{header.height},"hash":"0x{block_hash.hex()}","previousHash":"0x{header.previous_hash.hex()}"'
         f',"timestamp":{header.timestamp},"transactions":[{listed}]'
         f',"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
-        f',"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}'
+        f',"transactionCount":{header.tx_count},"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}'
         f',"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
     ).encode()
 
@@ -64,18 +62,13 @@ def header_view(block_hash: BlockHash, header: BlockHeader) -> Header:
         timestamp=header.timestamp,
         transactions_root=hex_text(header.tx_root),
         state_root=hex_text(header.state_root),
+        transaction_count=header.tx_count,
         gas_used=header.gas_used,
         proposer=hex_text(header.proposer),
         chain_id=header.chain_id,
         gas_limit=header.gas_limit,
         base_fee_per_gas=header.base_fee,
     )
-
-
-def block_summary(block_hash: BlockHash, header: BlockHeader) -> BlockSummary:
-    # Every transfer uses the same gas, so the header tells how many there are.
-    count = header.gas_used // TRANSFER_GAS
-    return BlockSummary(**asdict(header_view(block_hash, header)), transaction_count=count)
 
 
 def signed_view(tx: Tx) -> SignedFields:

@@ -14,9 +14,9 @@ from cairn.client.errors import NodeUnreachable, UnexpectedAnswer
 from cairn.client.models import (
     AccountState,
     Block,
-    BlockSummary,
     Chain,
     ConfirmedTransaction,
+    Header,
     MempoolItem,
     Probe,
     Proof,
@@ -32,7 +32,7 @@ MAX_PAGE = 1_000
 
 _ACCOUNT = Decoder(AccountState)
 BLOCK = Decoder(Block)
-_BLOCKS = Decoder(list[BlockSummary])
+_BLOCKS = Decoder(list[Header])
 CHAIN = Decoder(Chain)
 HISTORY = Decoder(list[ConfirmedTransaction])
 _MEMPOOL = Decoder(list[MempoolItem])
@@ -93,7 +93,7 @@ class AsyncReads:
         """The validators of a network. Raises `NotFound` on a chain without validators."""
         return await self._transport.get("/validators", _VALIDATORS)
 
-    async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[BlockSummary, None]:
+    async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[Header, None]:
         """The blocks that the node keeps, newest first, or `limit` of them."""
         async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
             yield block

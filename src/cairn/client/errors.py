@@ -28,6 +28,7 @@ from cairn.domain.errors import (
     BlockNotKept,
     BodyTooLarge,
     ClientError,
+    DataTooLong,
     EngineUnavailable,
     FollowLimit,
     ForbiddenHost,
@@ -75,14 +76,14 @@ from cairn.domain.errors import (
 
 __all__ = [
     "ApiError", "BY_CODE", "BlockNotFound", "BlockNotKept", "BodyTooLarge", "ChainChanged", "ChainReverted",
-    "ClientError", "ConfirmationTimeout", "EngineUnavailable", "FollowLimit", "ForbiddenHost", "ForbiddenOrigin",
-    "GasPriceTooLow", "GasTooHigh", "GasTooLow", "HeadersTooLarge", "InsufficientFunds", "Internal", "InvalidField",
-    "InvalidHash", "InvalidProof", "InvalidQuery", "InvalidSignature", "Limited", "MalformedJson", "MalformedRequest",
-    "MempoolFull", "MethodNotAllowed", "NodeUnreachable", "NonceTooHigh", "NonceTooLow", "NotADevChain", "NotFound",
-    "OutcomeUnknown", "Problem", "RateLimited", "Rejected", "ReplacementUnderpriced", "RequestTimeout", "SenderLimit",
-    "ShuttingDown", "Starting", "StoreUnavailable", "TooManyConnections", "TooManyUnansweredBytes", "TxDropped",
-    "TxNotFound", "TxNotKept", "TxRejected", "Unavailable", "UnexpectedAnswer", "UnsupportedMediaType", "UpdateRefused",
-    "UpgradeRequired", "error_of",
+    "ClientError", "ConfirmationTimeout", "DataTooLong", "EngineUnavailable", "FollowLimit", "ForbiddenHost",
+    "ForbiddenOrigin", "GasPriceTooLow", "GasTooHigh", "GasTooLow", "HeadersTooLarge", "InsufficientFunds", "Internal",
+    "InvalidField", "InvalidHash", "InvalidProof", "InvalidQuery", "InvalidSignature", "Limited", "MalformedJson",
+    "MalformedRequest", "MempoolFull", "MethodNotAllowed", "NodeUnreachable", "NonceTooHigh", "NonceTooLow",
+    "NotADevChain", "NotFound", "OutcomeUnknown", "Problem", "RateLimited", "Rejected", "ReplacementUnderpriced",
+    "RequestTimeout", "SenderLimit", "ShuttingDown", "Starting", "StoreUnavailable", "TooManyConnections",
+    "TooManyUnansweredBytes", "TxDropped", "TxNotFound", "TxNotKept", "TxRejected", "Unavailable", "UnexpectedAnswer",
+    "UnsupportedMediaType", "UpdateRefused", "UpgradeRequired", "error_of",
 ]  # fmt: skip
 
 

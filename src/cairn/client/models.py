@@ -3,7 +3,6 @@
 from cairn.domain.answers import (
     AccountState,
     Block,
-    BlockSummary,
     Chain,
     Checks,
     Confirmed,
@@ -29,7 +28,7 @@ from cairn.domain.answers import (
 )
 
 __all__ = [
-    "AccountState", "Block", "BlockSummary", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped",
+    "AccountState", "Block", "Header", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped",
     "Evidence", "Head", "Header", "MempoolItem", "MempoolSize", "Outcome", "PendingTransaction", "Probe", "Proof",
     "Readiness", "Revert", "SignedFields", "Submitted", "Transaction", "Transfer", "Validator", "Validators",
 ]  # fmt: skip

@@ -14,9 +14,9 @@ from cairn.client.loop_thread import LoopThread
 from cairn.client.models import (
     AccountState,
     Block,
-    BlockSummary,
     Chain,
     ConfirmedTransaction,
+    Header,
     MempoolItem,
     Outcome,
     Probe,
@@ -132,7 +132,7 @@ class Reads:
         """The validators of a network. Raises `NotFound` on a chain without validators."""
         return self._loop.run(self._async.validators())
 
-    def recent_blocks(self, limit: int | None = None) -> Generator[BlockSummary, None, None]:
+    def recent_blocks(self, limit: int | None = None) -> Generator[Header, None, None]:
         """The blocks that the node keeps, newest first, or `limit` of them."""
         return self._loop.iterate(self._async.recent_blocks(limit))
 

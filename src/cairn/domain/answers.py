@@ -177,7 +177,7 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Everything that the block's hash covers."""
+    """A block without its transactions: everything that its hash covers."""
 
     block_height: Height
     hash: Annotated[
@@ -194,7 +194,8 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         ),
     ]
     state_root: Annotated[str, hex_bytes(32, "Hash over the balance and nonce of every account after this block.")]
-    gas_used: Annotated[int, integer(f"{TRANSFER_GAS} for each transaction.")]
+    transaction_count: Annotated[int, integer("How many transactions the block holds.")]
+    gas_used: Annotated[int, integer("The gas of all transactions.")]
     proposer: AddressText
     chain_id: ChainId
     gas_limit: Annotated[int, integer("The most gas that a block can use: the chain's blockGasLimit.")]
@@ -213,6 +214,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             chain_id=self.chain_id,
             gas_limit=self.gas_limit,
             base_fee=self.base_fee_per_gas,
+            tx_count=self.transaction_count,
         )
         return "0x" + block_hash(fields).hex()
 
@@ -223,19 +225,12 @@ class Block(Header, frozen=True, kw_only=True):
     transactions: list[HashText]
 
 
-class BlockSummary(Header, frozen=True, kw_only=True):
-    """A block without its transactions."""
-
-    transaction_count: Annotated[int, integer("How many transactions the block holds.")]
-
-
 class Proof(msgspec.Struct, frozen=True, rename="camel"):
     """Shows that a block holds a transaction: the Merkle path to the transactions root in the header."""
 
     tx_hash: HashText
     transaction: SignedFields
     transaction_index: Position
-    transaction_count: Annotated[int, integer("How many transactions the block holds.", least=1)]
     proof: Annotated[list[HashText], about("Sibling hashes of the Merkle path, lowest level first (RFC 6962).")]
     header: Header
 
@@ -257,12 +252,8 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidProof(f"the proof cannot be read: {error}") from None
         if not self.tx_hash == signed == tx_hash.lower():
             raise InvalidProof(f"the proof is of transaction {signed}, not of {tx_hash}")
-        if self.header.gas_used != TRANSFER_GAS * self.transaction_count:
-            # The path alone does not say how many there are: trees of several sizes have the same one.
-            raise InvalidProof(
-                f"a block of {self.transaction_count} transactions does not use {self.header.gas_used} gas"
-            )
-        if not verify_inclusion(leaf, self.transaction_index, self.transaction_count, siblings, root):
+        # The header says how many there are: the path alone would fit trees of several sizes.
+        if not verify_inclusion(leaf, self.transaction_index, self.header.transaction_count, siblings, root):
             raise InvalidProof(f"the path does not lead from {self.tx_hash} to the block's transactions root")
         if computed != self.header.hash:
             raise InvalidProof(f"the header's fields give {computed}, not {self.header.hash}")

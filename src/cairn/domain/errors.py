@@ -8,7 +8,7 @@ NodeError
 │   │   │               BodyTooLarge, UnsupportedMediaType, UpgradeRequired, HeadersTooLarge
 │   │   ├── NotFound    PathNotFound, TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept), NotADevChain
 │   │   ├── TxRejected  InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh,
-│   │   │               GasPriceTooLow, NonceTooLow, NonceTooHigh, ReplacementUnderpriced, UpdateRefused
+│   │   │               DataTooLong, GasPriceTooLow, NonceTooLow, NonceTooHigh, ReplacementUnderpriced, UpdateRefused
 │   │   └── Limited     too much at once: RateLimited, SenderLimit, FollowLimit
 │   ├── Unavailable     try again later (503): Starting, ShuttingDown, MempoolFull, StoreUnavailable
 │   │                   (JournalUnavailable, Reverting), EngineUnavailable, TooManyConnections,
@@ -300,6 +300,14 @@ class GasTooHigh(TxRejected):
     title = "The gas is above the block gas limit"
     rpc_text = "exceeds block gas limit"
     abci_code = 5
+
+
+class DataTooLong(TxRejected):
+    code = "DATA_TOO_LONG"
+    title = "The data is longer than this chain allows"
+    hint = "`cairn status` shows how many bytes of data a transfer may carry"
+    rpc_text = "oversized data"
+    abci_code = 15
 
 
 class GasPriceTooLow(TxRejected):

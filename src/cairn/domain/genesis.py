@@ -27,6 +27,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
     LATEST_TIME,
+    MAX_DATA_BYTES,
     MAX_UINT64,
     MAX_UINT256,
     TRANSFER_GAS,
@@ -83,18 +84,20 @@ class Genesis(msgspec.Struct, frozen=True):
     """The first validators; none on a chain with the embedded engine."""
     admins: Admins | None = None
     """Who may change the validators; None means nobody."""
+    max_data_bytes: int = MAX_DATA_BYTES
+    """The most data that a transfer may carry; 0 forbids it."""
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.chain_id, self.gas_price, self.block_gas_limit)
+        return Rules(self.chain_id, self.gas_price, self.block_gas_limit, self.max_data_bytes)
 
 
 def parse_genesis(text: bytes) -> Genesis:
     """Read a genesis file. Raises `MalformedJson`, or `InvalidField` naming the key."""
     fields = _parse_object(text)
     for key in fields:
-        if key not in _KEYS + _NETWORK_KEYS:
-            raise InvalidField(key, f"unknown key; genesis has {', '.join(_KEYS + _NETWORK_KEYS)}")
+        if key not in _KEYS + _OPTIONAL_KEYS:
+            raise InvalidField(key, f"unknown key; genesis has {', '.join(_KEYS + _OPTIONAL_KEYS)}")
     for key in _KEYS:
         if key not in fields:
             raise InvalidField(key, "missing")
@@ -107,11 +110,12 @@ def parse_genesis(text: bytes) -> Genesis:
         alloc=_parse_alloc(fields["alloc"]),
         validators=_parse_validators(fields["validators"]) if "validators" in fields else (),
         admins=_parse_admins(fields["admins"]) if "admins" in fields else None,
+        max_data_bytes=_parse_integer("maxDataBytes", fields.get("maxDataBytes", MAX_DATA_BYTES), 0, MAX_DATA_BYTES),
     )
 
 
 _KEYS = ("chainId", "timestamp", "gasPrice", "blockGasLimit", "alloc")
-_NETWORK_KEYS = ("validators", "admins")
+_OPTIONAL_KEYS = ("maxDataBytes", "validators", "admins")
 _VALIDATOR_KEYS = ("publicKey", "power", "feeRecipient", "name")
 
 
@@ -122,6 +126,7 @@ def encode_genesis(genesis: Genesis) -> bytes:
         "timestamp": genesis.timestamp,
         "gasPrice": genesis.gas_price,
         "blockGasLimit": genesis.block_gas_limit,
+        "maxDataBytes": genesis.max_data_bytes,
         "alloc": {checksum_address(address): genesis.alloc[address] for address in sorted(genesis.alloc)},
     }
     # Absent keys stay absent, so that the file and the digest of a chain without validators stay the same.
@@ -169,6 +174,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
         chain_id=genesis.chain_id,
         gas_limit=genesis.block_gas_limit,
         base_fee=genesis.gas_price,
+        tx_count=0,
     )
     return BlockOutcome(SealedBlock(header, block_hash(header), ()), accounts, lattice, governance)
 

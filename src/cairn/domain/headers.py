@@ -1,7 +1,7 @@
 """Bytes of block headers: Ethereum's, with the sixteen fields of London, in RLP. A block's hash is their keccak-256.
 
 Seven fields have no meaning here, and have the value that Ethereum's own code expects for an empty one. The format's
-version and the chain id are in `extraData`, so that the hash covers them too.
+version, the chain id and the number of transactions are in `extraData`, so that the hash covers them too.
 """
 
 from functools import lru_cache
@@ -21,10 +21,12 @@ NO_NONCE = bytes(8)
 HEADERS_KEPT = 1_024
 """Size of the cache: most reads are of a few of the newest blocks."""
 
-_FORMAT = b"cairn\x01"
+_FORMAT = b"cairn\x02"
 """What `extraData` starts with; the last byte is the version of the header's format."""
-_CHAIN_ID_BYTES = 8
+_CHAIN_ID_BYTES, _COUNT_BYTES = 8, 4
+_EXTRA_SIZE = len(_FORMAT) + _CHAIN_ID_BYTES + _COUNT_BYTES
 
+_EXTRA_PREFIX = bytes((0x80 + _EXTRA_SIZE,))
 _UNCLES_ITEM = b"\xa0" + NO_UNCLES
 _BLOOM_AND_DIFFICULTY_ITEMS = b"\xb9\x01\x00" + EMPTY_BLOOM + b"\x80"
 _MIX_AND_NONCE_ITEMS = b"\xa0" + NO_MIX + b"\x88" + NO_NONCE
@@ -49,11 +51,11 @@ _SHAPE = Shape(
         ("BaseFee", "*big.Int"),
     ),
 )
-_SIZES = ((0, 32), (2, 20), (3, 32), (4, 32), (12, len(_FORMAT) + _CHAIN_ID_BYTES))
+_SIZES = ((0, 32), (2, 20), (3, 32), (4, 32), (12, _EXTRA_SIZE))
 
 
-def extra_data(chain_id: int) -> bytes:
-    return _FORMAT + chain_id.to_bytes(_CHAIN_ID_BYTES, "big")
+def extra_data(header: BlockHeader) -> bytes:
+    return _FORMAT + header.chain_id.to_bytes(_CHAIN_ID_BYTES, "big") + header.tx_count.to_bytes(_COUNT_BYTES, "big")
 
 
 def receipts_root(header: BlockHeader) -> bytes:
@@ -83,8 +85,8 @@ def encode_header(header: BlockHeader) -> bytes:
                 encode_uint(header.gas_limit),
                 encode_uint(header.gas_used),
                 encode_uint(header.timestamp),
-                bytes((0x80 + len(_FORMAT) + _CHAIN_ID_BYTES,)),
-                extra_data(header.chain_id),
+                _EXTRA_PREFIX,
+                extra_data(header),
                 _MIX_AND_NONCE_ITEMS,
                 encode_uint(header.base_fee),
             )
@@ -109,9 +111,10 @@ def decode_header(raw: bytes) -> BlockHeader:
             state_root=items[3],
             gas_used=gas_used,
             proposer=Address(items[2]),
-            chain_id=int.from_bytes(items[12][len(_FORMAT) :], "big"),
+            chain_id=int.from_bytes(items[12][len(_FORMAT) : -_COUNT_BYTES], "big"),
             gas_limit=gas_limit,
             base_fee=decode_uint(items, 15, 32, _SHAPE),
+            tx_count=int.from_bytes(items[12][-_COUNT_BYTES:], "big"),
         )
         if encode_header(header) != raw:
             raise ValueError("an unused field has an unexpected value")

@@ -6,6 +6,7 @@ The mempool, the view of CometBFT's mempool, and blocks all use these rules.
 import msgspec
 
 from cairn.domain.errors import (
+    DataTooLong,
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
@@ -17,7 +18,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, TRANSFER_GAS, Account, Rules, Tx
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """The version of these rules: nodes with different ones cannot agree on blocks."""
 PRICE_BUMP_PERCENT = 10
 """How much more a replacement must pay than the transaction that it replaces."""
@@ -25,7 +26,9 @@ PRICE_BUMP_PERCENT = 10
 
 def validate_tx(tx: Tx, rules: Rules) -> None:
     """Check `tx` against the chain's parameters. Needs no state; raises `TxRejected`."""
-    if tx.gas < TRANSFER_GAS:
+    if tx.data:
+        _validate_data(tx, rules)
+    elif tx.gas < TRANSFER_GAS:
         raise GasTooLow(f"gas is {tx.gas}; a transfer takes {TRANSFER_GAS}")
     if tx.gas > rules.block_gas_limit:
         raise GasTooHigh(f"gas is {tx.gas}; a block has {rules.block_gas_limit}")
@@ -34,6 +37,13 @@ def validate_tx(tx: Tx, rules: Rules) -> None:
     # The account's nonce after it must still fit 64 bits (EIP-2681).
     if tx.nonce >= MAX_UINT64:
         raise NonceTooHigh(f"nonce is {tx.nonce}; the last one is {MAX_UINT64 - 1}")
+
+
+def _validate_data(tx: Tx, rules: Rules) -> None:
+    if len(tx.data) > rules.max_data_bytes:
+        raise DataTooLong(f"the data has {len(tx.data)} bytes; this chain takes {rules.max_data_bytes} at most")
+    if tx.gas < tx.gas_used:
+        raise GasTooLow(f"gas is {tx.gas}; a transfer with these {len(tx.data)} bytes of data takes {tx.gas_used}")
 
 
 def _price_too_low(tx: Tx, base_fee: int) -> GasPriceTooLow:

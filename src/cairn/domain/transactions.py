@@ -7,12 +7,14 @@ Legacy transactions (EIP-155) are a list; the other types are a byte, their type
     type 2    chain id, nonce, max tip, max fee, gas, to, value, data, access list         parity, r, s
 
 What is signed has the chain id and two empty items instead of v, r and s, or nothing instead of parity, r and s.
-Data and access list are empty: this chain has no use for them.
+Data says what a payment is for, and nothing acts on it. The access list is empty: this chain has no use for it.
 
 Record of a transaction, 282 bytes, big-endian; the link, the journal and the store carry it as it is:
 
     hash 32 | sender 20 | to 20 | nonce 8 | gas 8 | gas price 32 | value 32 | r 32, s 32, parity 1
     | type 1 | max fee 32 | max tip 32
+
+If it has data, 0x80 is added to its type, and a tail follows: length 2 | data.
 """
 
 from collections.abc import Iterator
@@ -21,13 +23,31 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
+import msgspec
+
 from cairn.domain.crypto import address_of_key, keccak256, recover_sender, sign_digest
-from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
-from cairn.domain.rlp import Shape, decode_list, decode_uint, decode_word, encode_list, encode_uint
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx, TxHash
+from cairn.domain.errors import Corrupt, DataTooLong, InvalidField, InvalidSignature, NotReplayProtected
+from cairn.domain.rlp import Shape, decode_list, decode_uint, decode_word, encode_list, encode_string, encode_uint
+from cairn.domain.types import (
+    ACCESS_LIST,
+    DYNAMIC_FEE,
+    LEGACY,
+    MAX_DATA_BYTES,
+    MAX_UINT64,
+    MAX_UINT256,
+    Address,
+    Draft,
+    Tx,
+    TxHash,
+)
 
 _RECORD = Struct(">32s20s20sQQ32s32s65sB32s32s")
 TX_RECORD_SIZE = _RECORD.size
+"""Of a transaction without data; otherwise a tail follows."""
+_TYPE_AT = Struct(">32s20s20sQQ32s32s65s").size
+_HAS_DATA = 0x80
+"""Added to the type in the record of a transaction with data."""
+_TAIL_HEAD = Struct(">H")
 _pack_record = _RECORD.pack
 _unpack_record = _RECORD.unpack
 _NO_CAP = bytes(32)
@@ -120,7 +140,7 @@ def encode_unsigned(tx: Tx | Draft, nonce: int, chain_id: int) -> bytes:
                 b"\x94",
                 tx.to,
                 encode_uint(tx.value),
-                b"\x80",
+                encode_string(tx.data) if tx.data else b"\x80",
             )
         )
     is_dynamic = tx.kind == DYNAMIC_FEE
@@ -134,7 +154,7 @@ def encode_unsigned(tx: Tx | Draft, nonce: int, chain_id: int) -> bytes:
             b"\x94",
             tx.to,
             encode_uint(tx.value),
-            b"\x80\xc0",
+            encode_string(tx.data) + b"\xc0" if tx.data else b"\x80\xc0",
         )
     )
 
@@ -187,9 +207,9 @@ def decode_tx(raw: bytes, chain_id: int, base_fee: int) -> Tx:
         v = decode_uint(items, 6, _ANY_SIZE, shape)
         r_and_s = decode_word(items, 7, shape) + decode_word(items, 8, shape)
         to, data = items[3], items[5]
-        if len(to) != 20 or data or len(items[1]) > 32 or len(items[4]) > 32:
+        if len(to) != 20 or len(data) > MAX_DATA_BYTES or len(items[1]) > 32 or len(items[4]) > 32:
             _check_recipient(items, 3, shape)
-            _check_empty(to, data)
+            _check_fields(to, data)
             _check_amount("gasPrice", items[1], "max fee per gas")
             _check_amount("value", items[4], "value")
     except ValueError as error:
@@ -200,6 +220,9 @@ def decode_tx(raw: bytes, chain_id: int, base_fee: int) -> Tx:
     signature = r_and_s + bytes((parity,))
     # Each transfer has only one encoding, so what was signed can be taken from these bytes.
     sender = recover_tx_sender(keccak256(signing_bytes(LEGACY, raw[places[0] : places[6]], chain_id)), signature)
+    # As `_signed` does: most have no data, and two arguments less are faster than an empty one.
+    if data:
+        return Tx(TxHash(keccak256(raw)), sender, Address(to), nonce, gas, gas_price, value, signature, data=data)
     return Tx(TxHash(keccak256(raw)), sender, Address(to), nonce, gas, gas_price, value, signature)
 
 
@@ -230,8 +253,8 @@ def _decode_typed(raw: bytes, chain_id: int, base_fee: int) -> Tx:
         _check_recipient(items, 4 + more, shape)
     except ValueError as error:
         raise InvalidField("rlp", str(error)) from None
-    to = items[4 + more]
-    _check_empty(to, items[6 + more], items[7 + more])
+    to, data = items[4 + more], items[6 + more]
+    _check_fields(to, data, items[7 + more])
     _check_amount("maxFeePerGas" if more else "gasPrice", items[2 + more], "max fee per gas")
     _check_amount("maxPriorityFeePerGas", items[2], "max priority fee per gas")
     _check_amount("value", items[5 + more], "value")
@@ -243,10 +266,10 @@ def _decode_typed(raw: bytes, chain_id: int, base_fee: int) -> Tx:
     tx_hash = TxHash(keccak256(raw))
     sender = recover_tx_sender(keccak256(signing_bytes(kind, raw[places[0] : places[8 + more]], chain_id)), signature)
     if not more:
-        return Tx(tx_hash, sender, Address(to), nonce, gas, max_fee, value, signature, kind)
+        return Tx(tx_hash, sender, Address(to), nonce, gas, max_fee, value, signature, kind, data=data)
     check_caps(max_fee, max_tip)
     price = effective_price(max_fee, max_tip, base_fee)
-    return Tx(tx_hash, sender, Address(to), nonce, gas, price, value, signature, kind, max_fee, max_tip)
+    return Tx(tx_hash, sender, Address(to), nonce, gas, price, value, signature, kind, max_fee, max_tip, data)
 
 
 def type_not_supported(kind: int) -> InvalidField:
@@ -259,13 +282,17 @@ def _check_recipient(items: list[bytes], index: int, shape: Shape) -> None:
         raise shape.wrong(f"input string too {'short' if size < 20 else 'long'}", index)
 
 
-def _check_empty(to: bytes, data: bytes, access_list: bytes = b"") -> None:
+def _check_fields(to: bytes, data: bytes, access_list: bytes = b"") -> None:
     if not to:
         raise InvalidField("to", "is missing, and this chain has no contracts that could be created")
-    if data:
-        raise InvalidField("data", "must be empty: this chain has no contracts that it could be for")
+    if len(data) > MAX_DATA_BYTES:
+        raise _data_too_long(data)
     if access_list:
         raise InvalidField("accessList", "must be empty: this chain has no contracts that it could be for")
+
+
+def _data_too_long(data: bytes) -> DataTooLong:
+    return DataTooLong(f"the data has {len(data)} bytes; no chain takes more than {MAX_DATA_BYTES}")
 
 
 def _check_amount(field: str, item: bytes, name: str) -> None:
@@ -339,16 +366,20 @@ def rebuild_tx(tx: Tx, chain_id: int, base_fee: int) -> Tx:
     """
     is_dynamic = tx.kind == DYNAMIC_FEE
     price = effective_price(tx.max_fee, tx.max_tip, base_fee) if is_dynamic else tx.gas_price
-    caps = (tx.max_fee, tx.max_tip) if is_dynamic else ()
-    draft = Draft(tx.sender, tx.to, tx.value, tx.gas, price, tx.nonce, tx.kind, *caps)
+    max_fee, max_tip = (tx.max_fee, tx.max_tip) if is_dynamic else (0, 0)
+    draft = Draft(tx.sender, tx.to, tx.value, tx.gas, price, tx.nonce, tx.kind, max_fee, max_tip, tx.data)
     return build_tx(draft, tx.signature, chain_id)
 
 
 def _signed(draft: Draft, nonce: int, tx_hash: TxHash, signature: bytes) -> Tx:
     sender, to, gas, price, value = draft.sender, draft.to, draft.gas, draft.gas_price, draft.value
-    if draft.kind != DYNAMIC_FEE:
-        return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, draft.kind)
-    return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, draft.kind, draft.max_fee, draft.max_tip)
+    kind, data = draft.kind, draft.data
+    if kind == DYNAMIC_FEE:
+        caps = draft.max_fee, draft.max_tip
+        return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, kind, *caps, data)
+    if data:
+        return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, kind, data=data)
+    return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, kind)
 
 
 def _validate(draft: Draft) -> int:
@@ -365,8 +396,11 @@ def _validate(draft: Draft) -> int:
         and 0 <= nonce <= MAX_UINT64
         and LEGACY <= draft.kind <= DYNAMIC_FEE
         and 0 <= draft.max_tip <= draft.max_fee <= MAX_UINT256
+        and len(draft.data) <= MAX_DATA_BYTES
     ):
         return nonce
+    if len(draft.data) > MAX_DATA_BYTES:
+        raise _data_too_long(draft.data)
     _validate_caps(draft)
     raise _out_of_range(draft)
 
@@ -397,8 +431,8 @@ def _validate_caps(draft: Draft) -> None:
 
 
 def encode_record(tx: Tx) -> bytes:
-    dynamic = tx.kind == DYNAMIC_FEE
-    return _pack_record(
+    dynamic, data = tx.kind == DYNAMIC_FEE, tx.data
+    record = _pack_record(
         tx.hash,
         tx.sender,
         tx.to,
@@ -407,10 +441,11 @@ def encode_record(tx: Tx) -> bytes:
         tx.gas_price.to_bytes(32, "big"),
         tx.value.to_bytes(32, "big"),
         tx.signature,
-        tx.kind,
+        tx.kind + _HAS_DATA if data else tx.kind,
         tx.max_fee.to_bytes(32, "big") if dynamic else _NO_CAP,
         tx.max_tip.to_bytes(32, "big") if dynamic else _NO_CAP,
     )
+    return b"".join((record, _TAIL_HEAD.pack(len(data)), data)) if data else record
 
 
 def decode_record(record: bytes | memoryview) -> Tx:
@@ -418,19 +453,42 @@ def decode_record(record: bytes | memoryview) -> Tx:
     try:
         tx_hash, sender, to, nonce, gas, gas_price, value, signature, kind, max_fee, max_tip = _unpack_record(record)
     except StructError:
-        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {TX_RECORD_SIZE}") from None
+        return _decode_long_record(bytes(record))
     price, amount = int.from_bytes(gas_price, "big"), int.from_bytes(value, "big")
     if kind < DYNAMIC_FEE:
         return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind)
     if kind > DYNAMIC_FEE:
-        raise Corrupt(f"a transaction record is of type {kind}, and there is none")
+        raise Corrupt(f"a transaction record is of type {kind}, and there is none without data")
     fee_cap, tip_cap = int.from_bytes(max_fee, "big"), int.from_bytes(max_tip, "big")
     return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind, fee_cap, tip_cap)
+
+
+def _decode_long_record(record: bytes) -> Tx:
+    """As `decode_record`, for one with data."""
+    fixed, tail = record[:TX_RECORD_SIZE], record[TX_RECORD_SIZE:]
+    if not has_tail(record, 0) or tail_size(tail, 0) != len(tail):
+        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {TX_RECORD_SIZE} or its data's more")
+    kind = bytes((fixed[_TYPE_AT] - _HAS_DATA,))
+    tx = decode_record(fixed[:_TYPE_AT] + kind + fixed[_TYPE_AT + 1 :])
+    return msgspec.structs.replace(tx, data=tail[_TAIL_HEAD.size :])
 
 
 def price_in_record(record: bytes) -> bytes:
     """The gas price alone, 32 bytes in the order of the numbers, for those who compare thousands of them."""
     return record[_PRICE_AT : _PRICE_AT + 32]
+
+
+def has_tail(records: bytes, at: int) -> bool:
+    """Whether the record that begins at `at` is of a transaction with data."""
+    return len(records) >= at + TX_RECORD_SIZE and records[at + _TYPE_AT] >= _HAS_DATA
+
+
+def tail_size(tails: bytes, at: int) -> int:
+    """How long the tail that begins at `at` says to be. Raises `Corrupt`."""
+    size = int.from_bytes(tails[at : at + _TAIL_HEAD.size], "big")
+    if not 0 < size <= MAX_DATA_BYTES:
+        raise Corrupt(f"a transaction record has {size} bytes of data, expected 1 to {MAX_DATA_BYTES}")
+    return _TAIL_HEAD.size + size
 
 
 def decode_records(records: bytes) -> Iterator[Tx]:
@@ -439,5 +497,11 @@ def decode_records(records: bytes) -> Iterator[Tx]:
 
 
 def split_records(records: bytes) -> Iterator[bytes]:
-    for start in range(0, len(records), TX_RECORD_SIZE):
-        yield records[start : start + TX_RECORD_SIZE]
+    """The records that follow each other in `records`, each with its tail. Raises `Corrupt`."""
+    at = 0
+    while at < len(records):
+        end = at + TX_RECORD_SIZE
+        if has_tail(records, at):
+            end += tail_size(records, end)
+        yield records[at:end]
+        at = end

@@ -62,16 +62,18 @@ class Ledger:
         self._senders: dict[Address, _BlockSender] = {}
         """One for each account that the block changes."""
         self._fees = 0
-        self._room = rules.block_gas_limit // TRANSFER_GAS
+        self.gas_used = 0
 
     @property
     def is_full(self) -> bool:
-        return self._room == 0
+        """Whether there is no room for another transfer, even without data."""
+        return self.gas_used + TRANSFER_GAS > self._rules.block_gas_limit
 
     def apply(self, tx: Tx) -> None:
-        """Add `tx` to the block. Raises `TxRejected`, or `InvalidBlock` when the block is full."""
-        if self._room == 0:
-            raise InvalidBlock(f"the block's gas limit of {self._rules.block_gas_limit} is used up")
+        """Add `tx` to the block. Raises `TxRejected`, or `InvalidBlock` when there is no room for it."""
+        gas_used = self.gas_used + tx.gas_used
+        if gas_used > self._rules.block_gas_limit:
+            raise InvalidBlock(f"{gas_used} gas would be used; the block's limit is {self._rules.block_gas_limit}")
         validate_tx(tx, self._rules)
         senders = self._senders
         sender = senders.get(tx.sender) or self._load(tx.sender)
@@ -81,8 +83,8 @@ class Ledger:
             raise sender.refusal(tx)
         recipient = senders.get(tx.to) or self._load(tx.to)
         recipient.balance += tx.value
-        self._fees += TRANSFER_GAS * tx.gas_price
-        self._room -= 1
+        self._fees += (gas_used - self.gas_used) * tx.gas_price
+        self.gas_used = gas_used
 
     def account(self, address: Address) -> Account:
         """As the block leaves it so far, but for fees."""
@@ -122,12 +124,10 @@ def build_block(
     With `balances`, these are set instead; the caller must make sure that it is a dev chain.
     """
     height = parent.height + 1
-    gas_used = TRANSFER_GAS * len(txs)
-    if gas_used > rules.block_gas_limit:
-        raise InvalidBlock(f"block {height} uses {gas_used} gas; its limit is {rules.block_gas_limit}")
     if balances and txs:
         raise InvalidBlock(f"block {height} sets balances, so it must not hold transactions")
-    changes = _set_balances(view, balances) if balances else _apply_txs(height, view, txs, proposer, rules)
+    ledger = _apply_txs(height, view, txs, rules)
+    changes = _set_balances(view, balances) if balances else ledger.close(proposer)
     new_lattice = lattice.updated(changes)
     if governance is not None:
         new_lattice = new_lattice.with_record(*map(encode_governance, governance))
@@ -138,11 +138,12 @@ def build_block(
         timestamp=max(timestamp, parent.timestamp),
         tx_root=tx_root([tx.hash for tx in txs]),
         state_root=new_lattice.root,
-        gas_used=gas_used,
+        gas_used=ledger.gas_used,
         proposer=proposer,
         chain_id=rules.chain_id,
         gas_limit=rules.block_gas_limit,
         base_fee=rules.gas_price,
+        tx_count=len(txs),
     )
     block = SealedBlock(header, block_hash(header), tuple(txs))
     accounts = {address: new for address, _, new in changes}
@@ -159,7 +160,7 @@ def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[Acco
     return changes
 
 
-def _apply_txs(height: int, view: StateView, txs: Sequence[Tx], proposer: Address, rules: Rules) -> list[AccountChange]:
+def _apply_txs(height: int, view: StateView, txs: Sequence[Tx], rules: Rules) -> Ledger:
     ledger = Ledger(view, rules)
     for tx in txs:
         try:
@@ -168,4 +169,4 @@ def _apply_txs(height: int, view: StateView, txs: Sequence[Tx], proposer: Addres
             raise InvalidBlock(
                 f"block {height}: transaction 0x{tx.hash.hex()} cannot be applied: {refusal.detail}"
             ) from refusal
-    return ledger.close(proposer)
+    return ledger

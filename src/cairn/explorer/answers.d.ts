@@ -20,6 +20,7 @@ export interface Block {
     timestamp: bigint;
     transactionsRoot: string;
     stateRoot: string;
+    transactionCount: bigint;
     gasUsed: bigint;
     proposer: string;
     chainId: bigint;
@@ -28,22 +29,7 @@ export interface Block {
     transactions: string[];
 }
 
-export interface BlockSummary {
-    blockHeight: bigint;
-    hash: string;
-    previousHash: string;
-    timestamp: bigint;
-    transactionsRoot: string;
-    stateRoot: string;
-    gasUsed: bigint;
-    proposer: string;
-    chainId: bigint;
-    gasLimit: bigint;
-    baseFeePerGas: bigint;
-    transactionCount: bigint;
-}
-
-export type Blocks = BlockSummary[];
+export type Blocks = Header[];
 
 export interface Chain {
     chainId: bigint;
@@ -102,6 +88,7 @@ export interface Header {
     timestamp: bigint;
     transactionsRoot: string;
     stateRoot: string;
+    transactionCount: bigint;
     gasUsed: bigint;
     proposer: string;
     chainId: bigint;
@@ -166,13 +153,12 @@ export interface Problem {
     reason?: "cannot be applied" | "evicted" | "expired" | "nonce used" | "replaced";
 }
 
-export type ProblemCode = "BLOCK_NOT_FOUND" | "BLOCK_NOT_KEPT" | "BODY_TOO_LARGE" | "ENGINE_UNAVAILABLE" | "FOLLOW_LIMIT" | "FORBIDDEN_HOST" | "FORBIDDEN_ORIGIN" | "GAS_PRICE_TOO_LOW" | "GAS_TOO_HIGH" | "GAS_TOO_LOW" | "HEADERS_TOO_LARGE" | "INSUFFICIENT_FUNDS" | "INTERNAL" | "INVALID_FIELD" | "INVALID_HASH" | "INVALID_QUERY" | "INVALID_SIGNATURE" | "MALFORMED_JSON" | "MALFORMED_REQUEST" | "MEMPOOL_FULL" | "METHOD_NOT_ALLOWED" | "NONCE_TOO_HIGH" | "NONCE_TOO_LOW" | "NOT_A_DEV_CHAIN" | "NOT_FOUND" | "RATE_LIMITED" | "REPLACEMENT_UNDERPRICED" | "REQUEST_TIMEOUT" | "SENDER_LIMIT" | "SHUTTING_DOWN" | "STARTING" | "STORE_UNAVAILABLE" | "TOO_MANY_CONNECTIONS" | "TOO_MANY_UNANSWERED_BYTES" | "TX_DROPPED" | "TX_NOT_FOUND" | "TX_NOT_KEPT" | "UNSUPPORTED_MEDIA_TYPE" | "UPDATE_REFUSED" | "UPGRADE_REQUIRED";
+export type ProblemCode = "BLOCK_NOT_FOUND" | "BLOCK_NOT_KEPT" | "BODY_TOO_LARGE" | "DATA_TOO_LONG" | "ENGINE_UNAVAILABLE" | "FOLLOW_LIMIT" | "FORBIDDEN_HOST" | "FORBIDDEN_ORIGIN" | "GAS_PRICE_TOO_LOW" | "GAS_TOO_HIGH" | "GAS_TOO_LOW" | "HEADERS_TOO_LARGE" | "INSUFFICIENT_FUNDS" | "INTERNAL" | "INVALID_FIELD" | "INVALID_HASH" | "INVALID_QUERY" | "INVALID_SIGNATURE" | "MALFORMED_JSON" | "MALFORMED_REQUEST" | "MEMPOOL_FULL" | "METHOD_NOT_ALLOWED" | "NONCE_TOO_HIGH" | "NONCE_TOO_LOW" | "NOT_A_DEV_CHAIN" | "NOT_FOUND" | "RATE_LIMITED" | "REPLACEMENT_UNDERPRICED" | "REQUEST_TIMEOUT" | "SENDER_LIMIT" | "SHUTTING_DOWN" | "STARTING" | "STORE_UNAVAILABLE" | "TOO_MANY_CONNECTIONS" | "TOO_MANY_UNANSWERED_BYTES" | "TX_DROPPED" | "TX_NOT_FOUND" | "TX_NOT_KEPT" | "UNSUPPORTED_MEDIA_TYPE" | "UPDATE_REFUSED" | "UPGRADE_REQUIRED";
 
 export interface Proof {
     txHash: string;
     transaction: SignedTransaction;
     transactionIndex: bigint;
-    transactionCount: bigint;
     proof: string[];
     header: Header;
 }

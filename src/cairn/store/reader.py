@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from cairn.domain.errors import Corrupt
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, split_records
-from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, TxHash
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
 from cairn.store.keys import NEVER, Location, Version
 from cairn.store.rocks import Database
@@ -121,7 +121,7 @@ class ChainReader:
         if stored is None or hashes is None:
             return False
         block_hash, header = keys.decode_stored_header(stored)
-        count = header.gas_used // TRANSFER_GAS
+        count = header.tx_count
         if get(keys.BLOCK_INDEX, block_hash) is None or len(hashes) != keys.HASH_SIZE * count:
             return False
         if count == 0:

@@ -283,7 +283,7 @@ class Restore:
                 f"the snapshot names {manifest.account_count} accounts; "
                 f"the blocks up to {header.height} can have made {most_accounts(genesis, header.height)}"
             )
-        self._tx_parts = ChunkLayout(header.gas_used // TRANSFER_GAS, TX_RECORD_SIZE)
+        self._tx_parts = ChunkLayout(header.tx_count, TX_RECORD_SIZE)
         self._account_parts = ChunkLayout(manifest.account_count, ACCOUNT_SIZE)
         parts = self._tx_parts.count + self._account_parts.count
         if len(manifest.chunks) != parts:
@@ -388,7 +388,7 @@ class Restore:
 
     def _check_txs(self) -> None:
         found = tx_root([tx.hash for tx in self._txs])
-        if found != self._header.tx_root or len(self._txs) * TRANSFER_GAS != self._header.gas_used:
+        if found != self._header.tx_root or len(self._txs) != self._header.tx_count:
             raise InvalidSnapshot(
                 f"the transactions in the snapshot have the root 0x{found.hex()}; "
                 f"block {self.height} commits to 0x{self._header.tx_root.hex()}"

@@ -82,12 +82,11 @@ def test_roots_and_proofs(modules: Modules) -> None:
     body = """
     const results = [];
     for (const { leaves, root, proofs } of given) {
-      const rootOf = (answer) => it.climb(answer)?.at(-1).result ?? null;
+      const rootOf = (answer) => it.climb(answer, BigInt(leaves.length))?.at(-1).result ?? null;
       const holds = proofs.map((proof, index) => {
-        const [transactionIndex, transactionCount] = [BigInt(index), BigInt(leaves.length)];
-        const answer = { txHash: leaves[index], transactionIndex, transactionCount, proof };
+        const answer = { txHash: leaves[index], transactionIndex: BigInt(index), proof };
         const tooLong = { ...answer, proof: [...proof, root] };
-        const outside = { ...answer, transactionIndex: transactionCount };
+        const outside = { ...answer, transactionIndex: BigInt(leaves.length) };
         return [answer, tooLong, outside].map((said) => rootOf(said) === root);
       });
       results.push({ root: await it.transactionsRoot(leaves, async () => {}), holds });

@@ -25,6 +25,7 @@ type vector struct {
 	Timestamp        uint64
 	ChainID          uint64
 	BaseFeePerGas    string
+	TransactionCount uint32
 	Encoded          hexutil.Bytes
 	Hash             common.Hash
 }
@@ -49,7 +50,8 @@ func TestHeaderVectors(t *testing.T) {
 			GasLimit:    vector.GasLimit,
 			GasUsed:     vector.GasUsed,
 			Time:        vector.Timestamp,
-			Extra:       binary.BigEndian.AppendUint64([]byte("cairn\x01"), vector.ChainID),
+			Extra: binary.BigEndian.AppendUint32(
+				binary.BigEndian.AppendUint64([]byte("cairn\x02"), vector.ChainID), vector.TransactionCount),
 			BaseFee:     baseFee,
 		}
 		encoded := must(rlp.EncodeToBytes(header))(t)

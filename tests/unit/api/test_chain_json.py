@@ -4,9 +4,9 @@ import json
 
 import msgspec
 import pytest
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, mempool_json, pending_json
+from cairn.api.chain_json import block_json, confirmed_json, header_view, mempool_json, pending_json
 from cairn.core.gateway import PendingTx
 from cairn.domain.answers import Block, ConfirmedTransaction, MempoolItem, PendingTransaction
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, BlockHeader, Tx, TxHash
@@ -32,6 +32,7 @@ HEADER = BlockHeader(
     chain_id=1337,
     gas_limit=210_000_000,
     base_fee=10**30,
+    tx_count=2,
 )
 BLOCK_HASH = BlockHash(b"\x07" * 32)
 OWN = {
@@ -89,8 +90,3 @@ def test_json_written_without_an_encoder_has_the_fields_of_its_type(kind: int) -
         (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), Block),
     ):
         assert json.loads(msgspec.json.encode(msgspec.json.decode(text, type=described))) == json.loads(text)
-
-
-def test_block_summary_counts_from_the_gas() -> None:
-    summary, header = block_summary(BLOCK_HASH, HEADER), header_view(BLOCK_HASH, HEADER)
-    assert asdict(summary) == asdict(header) | {"transaction_count": 2}

@@ -36,6 +36,7 @@ def chain_of(seed: str, count: int, timestamp: int = SECOND) -> list[Block]:
             timestamp=timestamp,
             transactions_root="0x",
             state_root="0x",
+            transaction_count=0,
             gas_used=0,
             proposer="0x",
             chain_id=1337,

@@ -52,6 +52,7 @@ def test_codes_never_change() -> None:
         "InsufficientFunds": ("INSUFFICIENT_FUNDS", 422),
         "GasTooLow": ("GAS_TOO_LOW", 422),
         "GasTooHigh": ("GAS_TOO_HIGH", 422),
+        "DataTooLong": ("DATA_TOO_LONG", 422),
         "GasPriceTooLow": ("GAS_PRICE_TOO_LOW", 422),
         "NonceTooHigh": ("NONCE_TOO_HIGH", 422),
         "UpdateRefused": ("UPDATE_REFUSED", 422),
@@ -89,6 +90,7 @@ def test_numbers_for_cometbft_never_change() -> None:
         "MempoolFull": 12,
         "UpdateRefused": 13,
         "InvalidBlock": 14,
+        "DataTooLong": 15,
     }
     assert errors.NotReplayProtected.abci_code == errors.InvalidSignature.abci_code
 

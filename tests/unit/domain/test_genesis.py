@@ -173,8 +173,24 @@ def test_the_canonical_file_has_one_form() -> None:
     genesis = parse_genesis(written(alloc={checksum_address(ALICE): 3}))
     assert encode_genesis(genesis) == (
         b'{\n  "chainId": 5,\n  "timestamp": 1000,\n  "gasPrice": 10,\n  "blockGasLimit": 21000,\n'
+        b'  "maxDataBytes": 256,\n'
         b'  "alloc": {\n    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": 3\n  }\n}\n'
     )
+
+
+@pytest.mark.parametrize("most", [0, 1, 256])
+def test_the_genesis_says_how_much_data_a_transfer_may_carry(most: int) -> None:
+    genesis = parse_genesis(written(maxDataBytes=most))
+    assert genesis.rules.max_data_bytes == most
+    assert parse_genesis(encode_genesis(genesis)) == genesis
+    assert genesis_digest(genesis) != genesis_digest(parse_genesis(written(maxDataBytes=2)))
+
+
+@pytest.mark.parametrize("most", [-1, 257, "x", True])
+def test_a_limit_of_data_that_no_chain_may_have_is_refused(most: object) -> None:
+    with pytest.raises(InvalidField) as caught:
+        parse_genesis(written(maxDataBytes=most))
+    assert caught.value.field == "maxDataBytes"
 
 
 def test_block_0_holds_the_first_balances() -> None:
@@ -199,5 +215,5 @@ def test_the_dev_chain_is_the_same_everywhere() -> None:
     assert checksum_address(DEV_KEYS[0][0]) == "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
     # A change of this hash is a change of the chain's format: every existing directory would be another chain's.
     assert (
-        genesis_outcome(genesis).block.hash.hex() == "94cbee6d6e9dbfc515d4512d64224faa12b6a765c4a03a2e7c8e863f510aab1b"
+        genesis_outcome(genesis).block.hash.hex() == "18404e83823f4686b20f3ac8fdf4e87a722d404eb110501ab6ebf09f80bdd30d"
     )

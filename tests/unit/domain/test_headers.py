@@ -21,6 +21,7 @@ HEADER = BlockHeader(
     chain_id=1337,
     gas_limit=210_000_000,
     base_fee=10**9,
+    tx_count=2,
 )
 
 
@@ -33,7 +34,7 @@ def test_a_hash_is_the_keccak_of_the_bytes() -> None:
 
 
 def test_extra_data_fits_what_ethereum_allows_for_it() -> None:
-    assert rlp.decode(encode_header(HEADER))[12] == b"cairn\x01" + (1337).to_bytes(8, "big")
+    assert rlp.decode(encode_header(HEADER))[12] == b"cairn\x02" + (1337).to_bytes(8, "big") + bytes((0, 0, 0, 2))
 
 
 def test_no_transactions_are_ethereums_empty_root() -> None:
@@ -53,8 +54,8 @@ def test_no_transactions_are_ethereums_empty_root() -> None:
         (7, 1, "an unused field has an unexpected value"),
         (8, 2**64, "input string too long"),
         (11, b"\0\1", "leading zero bytes"),
-        (12, b"cairn\x01" + bytes(7), "field 12 has 13 bytes, expected 14"),
-        (12, b"cairn\x02" + bytes(8), "an unused field has an unexpected value"),
+        (12, b"cairn\x02" + bytes(11), "field 12 has 17 bytes, expected 18"),
+        (12, b"cairn\x01" + bytes(12), "an unused field has an unexpected value"),
         (13, b"\x01" * 32, "an unused field has an unexpected value"),
         (14, b"\x01" * 8, "an unused field has an unexpected value"),
         (15, MAX_UINT256 + 1, "input string too long"),
@@ -103,7 +104,7 @@ def test_a_cut_header_is_corrupt(raw: bytes) -> None:
         decode_header(raw)
 
 
-@pytest.mark.parametrize("field", ["height", "gas_limit", "gas_used", "timestamp", "base_fee", "chain_id"])
+@pytest.mark.parametrize("field", ["height", "gas_limit", "gas_used", "timestamp", "base_fee", "chain_id", "tx_count"])
 def test_a_negative_field_has_no_hash(field: str) -> None:
     """Else it could share one with a field from 0."""
     with pytest.raises(OverflowError):

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from cairn.domain.errors import (
+    DataTooLong,
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
@@ -34,6 +35,22 @@ def test_gas_price_and_nonce_at_their_bounds_are_accepted(gas: int, gas_price: i
 def test_gas_below_21_000_is_refused() -> None:
     with pytest.raises(GasTooLow, match="gas is 20999; a transfer takes 21000"):
         validate_tx(tx_with(gas=20_999), RULES)
+
+
+@pytest.mark.parametrize(("data", "needed"), [(b"\0", 21_004), (b"x", 21_016), (b"x\0x", 21_036), (b"x" * 256, 25_096)])
+def test_data_needs_16_gas_a_byte_and_4_a_zero_byte(data: bytes, needed: int) -> None:
+    validate_tx(msgspec.structs.replace(tx_with(gas=needed), data=data), RULES)
+    with pytest.raises(GasTooLow, match=f"gas is {needed - 1}; .* these {len(data)} bytes of data takes {needed}"):
+        validate_tx(msgspec.structs.replace(tx_with(gas=needed - 1), data=data), RULES)
+
+
+@pytest.mark.parametrize("most", [0, 1, 255])
+def test_more_data_than_the_chain_allows_is_refused(most: int) -> None:
+    rules = msgspec.structs.replace(RULES, max_data_bytes=most)
+    tx = tx_with(gas=30_000)
+    validate_tx(msgspec.structs.replace(tx, data=b"x" * most), rules)
+    with pytest.raises(DataTooLong, match=f"the data has {most + 1} bytes; this chain takes {most} at most"):
+        validate_tx(msgspec.structs.replace(tx, data=b"x" * (most + 1)), rules)
 
 
 def test_gas_above_the_block_gas_limit_is_refused() -> None:

@@ -7,18 +7,21 @@ import pytest
 import rlp  # type: ignore[import-untyped]
 
 from cairn.domain.crypto import CURVE_ORDER, keccak256
-from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
+from cairn.domain.errors import Corrupt, DataTooLong, InvalidField, InvalidSignature, NotReplayProtected
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.transactions import (
     TX_RECORD_SIZE,
+    build_tx,
     decode_record,
     decode_records,
     decode_tx,
     encode_record,
     encode_tx,
     encode_unsigned,
+    rebuild_tx,
     sign_draft,
     signing_bytes,
+    split_records,
 )
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx
 
@@ -197,13 +200,61 @@ def test_the_largest_fields_are_read_back(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
-@pytest.mark.parametrize(
-    ("field", "item", "refused"), [("To", b"", "to"), ("Data", b"\x01", "data"), ("Data", b"x" * 70_000, "data")]
-)
-def test_data_or_a_missing_recipient_is_refused_by_its_field(kind: Kind, field: str, item: bytes, refused: str) -> None:
+def test_a_missing_recipient_is_refused(kind: Kind) -> None:
     with pytest.raises(InvalidField, match="no contracts") as caught:
-        decode(kind.raw_with(field, item))
-    assert caught.value.field == refused
+        decode(kind.raw_with("To", b""))
+    assert caught.value.field == "to"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+@pytest.mark.parametrize("size", [257, 70_000])
+def test_more_data_than_any_chain_takes_is_refused(kind: Kind, size: int) -> None:
+    with pytest.raises(DataTooLong, match=f"the data has {size} bytes; no chain takes more than 256"):
+        decode(kind.raw_with("Data", b"x" * size))
+    with pytest.raises(DataTooLong, match=f"the data has {size} bytes"):
+        sign_draft(with_data(kind.tx, b"x" * size), KEY, CHAIN_ID)
+
+
+def with_data(tx: Tx, data: bytes) -> Draft:
+    return Draft(tx.sender, tx.to, tx.value, tx.gas, tx.gas_price, tx.nonce, tx.kind, tx.max_fee, tx.max_tip, data)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+@pytest.mark.parametrize("data", [b"\0", b"\x7f", b"\x80", b"invoice 4711", b"x" * 55, b"x" * 56, b"x" * 256])
+def test_data_is_signed_and_read_back(kind: Kind, data: bytes) -> None:
+    tx = sign_draft(with_data(kind.tx, data), KEY, CHAIN_ID)
+    raw = encode_tx(tx, CHAIN_ID)
+    assert (tx.data, tx.sender, raw.count(data)) == (data, SENDER, 1) or len(data) == 1
+    assert (tx.hash, decode(raw)) == (keccak256(raw), tx)
+    assert rebuild_tx(tx, CHAIN_ID, BASE_FEE) == tx
+    with pytest.raises(InvalidSignature):
+        build_tx(with_data(kind.tx, b"!" + data[1:]), tx.signature, CHAIN_ID)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_a_record_has_a_tail_only_if_there_is_data(kind: Kind) -> None:
+    plain, long = kind.tx, sign_draft(with_data(kind.tx, b"x" * 256), KEY, CHAIN_ID)
+    short = sign_draft(with_data(kind.tx, b"\0"), KEY, CHAIN_ID)
+    records = [encode_record(tx) for tx in (plain, short, plain, long, short)]
+    assert [len(record) - TX_RECORD_SIZE for record in records] == [0, 3, 0, 258, 3]
+    joined = b"".join(records)
+    assert list(split_records(joined)) == records
+    assert list(decode_records(joined)) == [plain, short, plain, long, short]
+    assert decode_record(memoryview(records[3])) == long
+
+
+@pytest.mark.parametrize("data", [b"x", b"x" * 256])
+def test_a_record_whose_tail_is_cut_or_too_long_is_corrupt(data: bytes) -> None:
+    record = encode_record(sign_draft(with_data(TX, data), KEY, CHAIN_ID))
+    at = TX_RECORD_SIZE
+    lengths = (0, 257, 65_535)
+    wrong = [record[:end] for end in range(at, len(record))] + [record + b"x"]
+    wrong += [record[:at] + size.to_bytes(2, "big") + record[at + 2 :] for size in lengths]
+    for changed in [*wrong, encode_record(TX) + record[at:]]:
+        with pytest.raises(Corrupt):
+            decode_record(changed)
+    with pytest.raises(Corrupt):
+        list(decode_records(encode_record(TX) + record[:-1]))
 
 
 @pytest.mark.parametrize("kind", TYPED, ids=named)

@@ -168,8 +168,19 @@ def test_what_was_received_in_a_block_can_be_spent_in_it() -> None:
 def test_a_block_takes_exactly_its_gas_limit() -> None:
     txs = [transfer(ALICE, BOB, 1, nonce) for nonce in range(5)]
     assert build(txs).block.header.gas_used == GENESIS.block_gas_limit
-    with pytest.raises(InvalidBlock, match="block 1 uses 126000 gas; its limit is 105000"):
+    with pytest.raises(InvalidBlock, match="126000 gas would be used; the block's limit is 105000"):
         build([*txs, transfer(ALICE, BOB, 1, 5)])
+
+
+def test_data_counts_for_the_gas_limit_and_its_fee_goes_to_the_proposer() -> None:
+    txs = [transfer(ALICE, BOB, 1, nonce, gas=TRANSFER_GAS + 32) for nonce in range(5)]
+    txs[1] = msgspec.structs.replace(txs[1], data=b"ab")
+    built = build(txs[:4])
+    assert (built.block.header.gas_used, built.block.header.tx_count) == (4 * TRANSFER_GAS + 32, 4)
+    assert built.accounts[PROPOSER] == Account(FUNDS + 4 * FEE + 320)
+    assert built.accounts[ALICE] == Account(FUNDS - 4 - 4 * FEE - 320, 4)
+    with pytest.raises(InvalidBlock, match="105032 gas would be used; the block's limit is 105000"):
+        build(txs)
 
 
 def test_a_ledger_knows_the_accounts_so_far() -> None:
@@ -192,7 +203,7 @@ def test_a_ledger_is_full_after_as_many_as_the_gas_limit_holds() -> None:
         assert not ledger.is_full
         ledger.apply(transfer(ALICE, BOB, 1, nonce))
     assert ledger.is_full
-    with pytest.raises(InvalidBlock, match="the block's gas limit of 105000 is used up"):
+    with pytest.raises(InvalidBlock, match="126000 gas would be used"):
         ledger.apply(transfer(ALICE, BOB, 1, 5))
     # What was refused left nothing behind.
     assert ledger.close(PROPOSER) == [

@@ -19,6 +19,7 @@ from cairn.domain.types import (
     Draft,
     Tx,
     TxHash,
+    intrinsic_gas,
 )
 
 
@@ -35,6 +36,12 @@ def test_a_transfer_pays_for_21_000_gas_whatever_it_allows() -> None:
     tx = Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, 0, 90_000, 3, 5, bytes(65))
     assert tx.fee == 63_000
     assert tx.debit == 63_005
+
+
+def test_a_transfer_with_data_pays_for_each_byte() -> None:
+    tx = Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, 0, 90_000, 3, 5, bytes(65), data=b"ab\0")
+    assert tx.gas_used == intrinsic_gas(tx.data) == 21_036
+    assert (tx.fee, tx.debit, tx.cost) == (63_108, 63_113, 270_005)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 import cairn
 from cairn.api.bodies import REVALIDATE, Form, array_response, as_integers, cached_response, encoded, json_response
-from cairn.api.chain_json import block_summary, header_view, hex_text, mempool_json, pending_json, signed_view
+from cairn.api.chain_json import header_view, hex_text, mempool_json, pending_json, signed_view
 from cairn.api.chain_reads import list_pending, reverted_meanwhile
 from cairn.api.chain_view import ChainView, wait_until
 from cairn.api.parameters import (
@@ -43,10 +43,10 @@ from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.answers import (
     AccountState,
     Block,
-    BlockSummary,
     Chain,
     ConfirmedTransaction,
     Head,
+    Header,
     MempoolItem,
     MempoolSize,
     Proof,
@@ -57,7 +57,7 @@ from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxDropped, TxNotFound, TxNotKept
 from cairn.domain.json_fields import titled
 from cairn.domain.merkle import inclusion_proof
-from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
+from cairn.domain.types import Address, BlockHash, TxHash
 from cairn.time_shares import in_slices
 
 IMMUTABLE = "public, max-age=31536000, immutable"
@@ -171,15 +171,13 @@ class Lookups:
             raise TxNotFound(f"{hex_text(tx_hash)} is pending: no block holds it yet")
         height, position = location
         header, tx = self._view.get_header(height), self._view.tx_at(height, position)
-        count = header[1].gas_used // TRANSFER_GAS
         nodes = await self._view.tx_tree(height)
         return encoded(
             Proof(
                 tx_hash=hex_text(tx_hash),
                 transaction=signed_view(tx),
                 transaction_index=position,
-                transaction_count=count,
-                proof=[hex_text(node) for node in inclusion_proof(nodes, count, position)],
+                proof=[hex_text(node) for node in inclusion_proof(nodes, header[1].tx_count, position)],
                 header=header_view(*header),
             ),
             form,
@@ -258,7 +256,7 @@ class Lookups:
         LIMIT,
         BLOCK_CURSOR,
         AMOUNTS,
-        page_answer(titled("Blocks", list[BlockSummary]), "X-Block-Height"),
+        page_answer(titled("Blocks", list[Header]), "X-Block-Height"),
     )
     async def list_blocks(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the blocks, newest first. The last page ends with the oldest block that this node keeps."""
@@ -276,7 +274,7 @@ class Lookups:
             if height < self._view.base:
                 cursor = None
                 break
-            items.append(form(_encode(block_summary(*self._view.get_header(height)))))
+            items.append(form(_encode(header_view(*self._view.get_header(height)))))
         headers = {"X-Total-Count": str(head - base + 1), "X-Block-Height": str(head)}
         headers |= next_link("/blocks", query, cursor)
         return array_response(items, headers)

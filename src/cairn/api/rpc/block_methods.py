@@ -31,7 +31,7 @@ from cairn.domain.headers import encode_header
 from cairn.domain.merkle import tx_root
 from cairn.domain.rlp import encode_list, encode_string, list_start
 from cairn.domain.transactions import decode_record, encode_tx
-from cairn.domain.types import LEGACY, TRANSFER_GAS, BlockHash, Tx, TxHash
+from cairn.domain.types import LEGACY, BlockHash, Tx, TxHash
 from cairn.store.keys import split_hashes
 from cairn.time_shares import give_way, in_slices
 
@@ -123,7 +123,7 @@ class BlockMethods(MethodGroup):
         if named.tag == "pending":
             return quantity(min(PENDING_SHOWN, (await self._gateway.status()).pending))
         height = await self._chain.find_height(named)
-        return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
+        return None if height is None else quantity(self._view.get_header(height)[1].tx_count)
 
     @rpc_method("eth_getUncleCountByBlockNumber", first=by_number)
     @rpc_method("eth_getUncleCountByBlockHash", first=by_hash)
@@ -148,7 +148,7 @@ class BlockMethods(MethodGroup):
             txs, _ = await self._next_txs(position + 1)
             return txs[position] if position < len(txs) else None
         height = await self._chain.find_height(named)
-        if height is None or position >= self._view.get_header(height)[1].gas_used // TRANSFER_GAS:
+        if height is None or position >= self._view.get_header(height)[1].tx_count:
             return None
         return height, position
 

@@ -123,7 +123,7 @@ def header_object(block_hash: BlockHash, header: BlockHeader) -> Json:
         "gasLimit": quantity(header.gas_limit),
         "gasUsed": quantity(header.gas_used),
         "difficulty": "0x0",
-        "extraData": data(extra_data(header.chain_id)),
+        "extraData": data(extra_data(header)),
         "logsBloom": _EMPTY_BLOOM,
         "mixHash": _NO_MIX,
         "nonce": _NO_NONCE,
@@ -139,7 +139,7 @@ def head_object(block_hash: BlockHash, header: BlockHeader) -> Json:
 
 def block_object(block_hash: BlockHash, header: BlockHeader, transactions: list[Any]) -> Json:
     """`transactions` are their hashes or their objects; they may be filled in later."""
-    size = len(encode_header(header)) + TRANSFER_DATA_BYTES * (header.gas_used // TRANSFER_GAS)
+    size = len(encode_header(header)) + TRANSFER_DATA_BYTES * header.tx_count
     return header_object(block_hash, header) | {
         "size": quantity(size),
         "totalDifficulty": "0x0",
@@ -163,6 +163,7 @@ def pending_block_object(
         chain_id=head.chain_id,
         gas_limit=head.gas_limit,
         base_fee=head.base_fee,
+        tx_count=len(transactions),
     )
     block = block_object(block_hash, undecided, transactions)
     return block | {"hash": None, "nonce": None, "miner": None}

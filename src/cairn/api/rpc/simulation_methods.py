@@ -88,8 +88,8 @@ class SimulationMethods(MethodGroup):
             state.override(asked_block)
             header = next_header(parent_hash, parent, asked_block, base_fee)
             txs = await state.try_calls(asked_block, header, is_strict)
-            root = tx_root([tx.hash for tx in txs])
-            parent = msgspec.structs.replace(header, tx_root=root, gas_used=TRANSFER_GAS * len(txs))
+            root, gas_used = tx_root([tx.hash for tx in txs]), sum(tx.gas_used for tx in txs)
+            parent = msgspec.structs.replace(header, tx_root=root, gas_used=gas_used, tx_count=len(txs))
             parent_hash = block_hash(parent)
             shown.append(await simulated_block(parent_hash, parent, txs, traces, full))
         return shown
@@ -120,6 +120,7 @@ def next_header(parent_hash: BlockHash, parent: BlockHeader, block: Json, base_f
         chain_id=parent.chain_id,
         gas_limit=named_number(named, "gasLimit", parent.gas_limit),
         base_fee=named_number(named, "baseFeePerGas", base_fee, MAX_UINT256),
+        tx_count=0,
     )
 
 

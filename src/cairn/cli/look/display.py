@@ -163,9 +163,8 @@ async def collected(items: AsyncGenerator[T, None]) -> list[T]:
 
 
 def proved_text(proof: Proof, is_trusted: bool) -> str:
-    place = (
-        f"transaction {proof.transaction_index + 1} of {proof.transaction_count} in block {proof.header.block_height}"
-    )
+    header = proof.header
+    place = f"transaction {proof.transaction_index + 1} of {header.transaction_count} in block {header.block_height}"
     return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
 
 

@@ -135,7 +135,7 @@ def propose(
 def _fits(ledger: Ledger, tx: Tx) -> bool:
     try:
         ledger.apply(tx)
-    except TxRejected:
+    except (TxRejected, InvalidBlock):
         return False
     return True
 

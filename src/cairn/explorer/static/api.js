@@ -10,7 +10,7 @@ import { queryOf } from "./routes.js";
  *
  * @typedef {import("../answers.d.ts").Account} Account
  * @typedef {import("../answers.d.ts").Block} Block
- * @typedef {import("../answers.d.ts").BlockSummary} BlockSummary
+ * @typedef {import("../answers.d.ts").Header} Header
  * @typedef {import("../answers.d.ts").Chain} Chain
  * @typedef {import("../answers.d.ts").ConfirmedTransaction} Confirmed
  * @typedef {import("../answers.d.ts").Evidence} Evidence
@@ -249,7 +249,7 @@ export const getProof = (hash, signal) => read(`/tx/${hash}/proof`, signal);
 /** @type {(address: string, signal?: AbortSignal) => Promise<Account>} */
 export const getAccount = (address, signal) => read(`/account/${address}`, signal);
 
-/** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<BlockSummary>>} */
+/** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<Header>>} */
 export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);
 
 /** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<MempoolItem>>} */

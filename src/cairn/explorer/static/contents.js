@@ -3,7 +3,7 @@
 import { TRANSFER_GAS } from "./amounts.js";
 import { rpc } from "./api.js";
 
-/** @import { BlockSummary } from "./api.js" */
+/** @import { Header } from "./api.js" */
 
 /** Larger blocks are not added up: their transactions would be megabytes. */
 export const MOST_ADDED_UP = 1_000;
@@ -13,7 +13,7 @@ const REMEMBERED = 500;
 
 /** @typedef {{ txHash: string, from: string, to: string, value: bigint, height: bigint, timestamp: bigint }} Mined */
 /** @typedef {{ value: bigint, fees: bigint }} Totals */
-/** @typedef {Pick<BlockSummary, "hash" | "transactionCount" | "gasUsed">} Counted */
+/** @typedef {Pick<Header, "hash" | "transactionCount" | "gasUsed">} Counted */
 
 const NOTHING = { value: 0n, fees: 0n };
 /**
@@ -65,7 +65,7 @@ export async function addUpBlocks(blocks, onKnown, signal) {
 
 /**
  * The newest transactions of these blocks, which are newest first.
- * @param {BlockSummary[]} blocks
+ * @param {Header[]} blocks
  * @param {number} count
  * @param {AbortSignal} signal
  * @returns {Promise<Mined[]>}

@@ -3,7 +3,7 @@
 import { getChain, listBlocks, pause } from "./api.js";
 import { BlockEvents } from "./events.js";
 
-/** @import { BlockSummary, Chain } from "./api.js" */
+/** @import { Header, Chain } from "./api.js" */
 /** @import { Connection, NewBlock } from "./events.js" */
 /** @typedef {"blocks" | "chain" | "connection" | "reset"} Change */
 
@@ -40,7 +40,7 @@ export class Live extends EventTarget {
     connection = "connecting";
     /**
      * Summaries of the newest blocks, newest first, without a hole.
-     * @type {BlockSummary[]}
+     * @type {Header[]}
      */
     blocks = [];
     /** Done once there is something to show. */
@@ -152,7 +152,7 @@ export class Live extends EventTarget {
         if (isOther) this.#tell("reset");
     }
 
-    /** @param {BlockSummary[]} items */
+    /** @param {Header[]} items */
     #contradicts(items) {
         if (items[0].blockHeight < this.blocks[0].blockHeight) return true;
         const hashes = new Map(this.blocks.map((block) => [block.blockHeight, block.hash]));

@@ -22,7 +22,7 @@ const EMPTY_ROOT = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e3
 const NO_UNCLES = toBytes("0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347");
 const [EMPTY_BLOOM, NO_MIX, NO_NONCE] = [new Uint8Array(256), new Uint8Array(32), new Uint8Array(8)];
 /** "cairn" and the version of the header's format. */
-const FORMAT = toBytes("0x636169726e01");
+const FORMAT = toBytes("0x636169726e02");
 
 /** @param {string} txHash */
 const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
@@ -65,12 +65,13 @@ function encodeList(items) {
 const EMPTY_LIST = Uint8Array.of(0xc0);
 
 /**
- * As the header's extra data ends with it: in eight bytes.
- * @param {bigint} chainId
+ * A number as the header's extra data has it, in so many bytes.
+ * @param {bigint} number
+ * @param {number} size
  */
-function chainIdBytes(chainId) {
-    const bytes = integerBytes(chainId);
-    return joined(new Uint8Array(8 - bytes.length), bytes);
+function paddedBytes(number, size) {
+    const bytes = integerBytes(number);
+    return joined(new Uint8Array(size - bytes.length), bytes);
 }
 
 /**
@@ -91,7 +92,7 @@ export function headerHash(header) {
         integerBytes(header.gasLimit),
         integerBytes(header.gasUsed),
         integerBytes(header.timestamp),
-        joined(FORMAT, chainIdBytes(header.chainId)),
+        joined(FORMAT, paddedBytes(header.chainId, 8), paddedBytes(header.transactionCount, 4)),
         NO_MIX,
         NO_NONCE,
         integerBytes(header.baseFeePerGas),
@@ -185,9 +186,10 @@ export async function transactionsRoot(txHashes, breathe) {
 
 /**
  * Every step from the transaction up to the root. Null when the path does not fit.
- * @param {Pick<Proof, "txHash" | "transactionIndex" | "transactionCount" | "proof">} path
+ * @param {Pick<Proof, "txHash" | "transactionIndex" | "proof">} path
+ * @param {bigint} transactionCount
  */
-export function climb({ txHash, transactionIndex, transactionCount, proof }) {
+export function climb({ txHash, transactionIndex, proof }, transactionCount) {
     let [index, last] = [transactionIndex, transactionCount - 1n];
     if (index < 0n || index > last) return null;
     /** @type {Uint8Array} */
@@ -240,8 +242,8 @@ function shownBeside(tx, { transaction, transactionIndex, header }) {
  * @param {Confirmed} tx
  */
 export function verifyProof(answer, txHash, tx) {
-    const { transaction, transactionCount, header } = answer;
-    const steps = climb({ ...answer, txHash }) ?? [];
+    const { transaction, header } = answer;
+    const steps = climb({ ...answer, txHash }, header.transactionCount) ?? [];
     const root = steps.at(-1)?.result ?? "no root: the path does not fit the transaction's place";
     const signed = signedTransfer(transaction, header.chainId);
     const [proven, shown] = shownBeside(tx, answer);
@@ -251,7 +253,6 @@ export function verifyProof(answer, txHash, tx) {
         { name: "transaction", computed: signed.hash, claimed: txHash },
         { name: "sender", computed: sender, claimed: transaction.from },
         { name: "root", computed: root, claimed: header.transactionsRoot },
-        { name: "count", computed: String(header.gasUsed), claimed: String(TRANSFER_GAS * transactionCount) },
         { name: "header", computed: headerHash(header), claimed: tx.blockHash },
         { name: "shown", computed: proven, claimed: shown },
     ];

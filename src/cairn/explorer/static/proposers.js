@@ -4,7 +4,7 @@ import { getValidators, isProblem } from "./api.js";
 import { h } from "./dom.js";
 import { accountLink, shortened } from "./widgets.js";
 
-/** @import { BlockSummary, Chain, Header, Validator } from "./api.js" */
+/** @import { Chain, Header, Validator } from "./api.js" */
 /** @import { Column } from "./widgets.js" */
 
 /** Where the fees go when nobody is to get them. */
@@ -53,8 +53,8 @@ export class Proposers {
 
     /**
      * The column of a list of blocks; none where no block has a proposer.
-     * @param {BlockSummary[]} blocks
-     * @returns {Column<BlockSummary>[]}
+     * @param {Header[]} blocks
+     * @returns {Column<Header>[]}
      */
     columns(blocks) {
         const isAny = blocks.some((block) => block.proposer !== NOBODY);

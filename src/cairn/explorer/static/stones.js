@@ -10,7 +10,7 @@ const WIDTH = 400;
 const GROUND = 356;
 const MIDDLE = 168;
 
-/** @import { BlockSummary } from "./api.js" */
+/** @import { Header } from "./api.js" */
 
 /**
  * Numbers between 0 and 1 that depend on the text alone (mulberry32).
@@ -130,7 +130,7 @@ export class Cairn {
 
     /**
      * `describe` gives the text beside a block's stone.
-     * @param {(block: BlockSummary) => string} describe
+     * @param {(block: Header) => string} describe
      */
     constructor(describe) {
         this.#describe = describe;
@@ -144,7 +144,7 @@ export class Cairn {
 
     /**
      * Show the newest of these blocks, newest first.
-     * @param {BlockSummary[]} blocks
+     * @param {Header[]} blocks
      */
     show(blocks) {
         const shown = blocks.slice(0, SHOWN);
@@ -166,7 +166,7 @@ export class Cairn {
     }
 
     /**
-     * @param {BlockSummary} block
+     * @param {Header} block
      * @param {number} y
      * @param {number} width
      * @param {number} height
@@ -181,7 +181,7 @@ export class Cairn {
         element.classList.toggle("falls", isNew);
     }
 
-    /** @param {BlockSummary} block */
+    /** @param {Header} block */
     #lay(block) {
         const shape = stone(block.hash, block.transactionCount === 0n ? "bare" : undefined);
         const number = s("text", { class: "height", "text-anchor": "middle" }, grouped(block.blockHeight));

@@ -8,7 +8,7 @@ import { nameOf } from "./names.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 
-/** @import { BlockSummary, Header, Listed } from "./api.js" */
+/** @import { Header, Listed } from "./api.js" */
 /** @import { Unit } from "./amounts.js" */
 /** @import { Totals } from "./contents.js" */
 /** @import { Child } from "./dom.js" */
@@ -156,7 +156,7 @@ export function fullness({ gasUsed, gasLimit }) {
 
 /**
  * What the transactions of a block add up to; three dots until it is known.
- * @param {BlockSummary} block
+ * @param {Header} block
  * @param {keyof Totals} part
  */
 function totalOf(block, part) {
@@ -166,10 +166,10 @@ function totalOf(block, part) {
     return block.transactionCount > MOST_ADDED_UP ? h("span", { class: "unit", title: why }, "many") : "…";
 }
 
-/** @param {BlockSummary} block */
+/** @param {Header} block */
 export const valueOf = (block) => totalOf(block, "value");
 
-/** @param {BlockSummary} block */
+/** @param {Header} block */
 export const feesOf = (block) => totalOf(block, "fees");
 
 /**

@@ -28,6 +28,7 @@ HEADER = BlockHeader(
     chain_id=CHAIN_ID,
     gas_limit=210_000_000,
     base_fee=10**9,
+    tx_count=2,
 )
 HASH = block_hash(HEADER)
 

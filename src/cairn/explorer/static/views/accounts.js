@@ -10,7 +10,7 @@ import { findValidators, NOBODY, Proposers } from "../proposers.js";
 import { firstPayment, snippetsCard } from "../welcome.js";
 import { card, counted, freshNotice, numberedPages, pageHead, pageOf, table, view, wholeAccount } from "../widgets.js";
 
-/** @import { BlockSummary, Validator } from "../api.js" */
+/** @import { Header, Validator } from "../api.js" */
 /** @import { Balances } from "../columns.js" */
 /** @import { View } from "../router.js" */
 /** @typedef {Map<string, string>} Known What each account is known as, by address in lower case. */
@@ -49,7 +49,7 @@ function namedOnes(validators) {
 /**
  * Those that these blocks name.
  * @param {Known} known
- * @param {BlockSummary[]} blocks
+ * @param {Header[]} blocks
  * @param {AbortSignal} signal
  */
 async function learnFrom(known, blocks, signal) {

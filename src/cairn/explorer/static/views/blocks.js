@@ -22,7 +22,7 @@ import {
     view,
 } from "../widgets.js";
 
-/** @import { BlockSummary, CountedPage } from "../api.js" */
+/** @import { Header, CountedPage } from "../api.js" */
 /** @import { Proposers } from "../proposers.js" */
 /** @import { Context, View } from "../router.js" */
 /** @import { Column } from "../widgets.js" */
@@ -33,8 +33,8 @@ const PATIENCE_MS = 400;
 /**
  * Without a column of proposers where no node names any.
  * @param {Proposers} proposers
- * @param {BlockSummary[]} blocks
- * @returns {Column<BlockSummary>[]}
+ * @param {Header[]} blocks
+ * @returns {Column<Header>[]}
  */
 const columns = (proposers, blocks) => [
     ["Block", (block) => blockLink(block.blockHeight)],
@@ -85,7 +85,7 @@ function newBlocksNotice(shownHead, { live, signal, again }) {
 }
 
 /**
- * @param {CountedPage<BlockSummary>} page
+ * @param {CountedPage<Header>} page
  * @param {bigint} head
  * @returns {[text: string, target: string | null][]}
  */

@@ -25,7 +25,7 @@ import {
     view,
 } from "../widgets.js";
 
-/** @import { BlockSummary } from "../api.js" */
+/** @import { Header } from "../api.js" */
 /** @import { Mined } from "../contents.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
@@ -59,13 +59,13 @@ function makeStats() {
 
 /**
  * The genesis block is as old as the chain's rules, not as its blocks: it says nothing of their pace.
- * @param {BlockSummary[]} blocks
+ * @param {Header[]} blocks
  */
 const minedBlocks = (blocks) => blocks.filter((block) => block.blockHeight > 0n);
 
 /**
  * Transactions and seconds for each block, up to this moment: a chain that rests must not look busy.
- * @param {BlockSummary[]} mined
+ * @param {Header[]} mined
  */
 function pace(mined) {
     const [newest, oldest] = [mined[0], mined.at(-1)];
@@ -109,7 +109,7 @@ function makeCharts() {
         most: RECENT,
         describe: (value) => `${grouped(value)} s`,
     });
-    /** @param {BlockSummary[]} blocks */
+    /** @param {Header[]} blocks */
     const show = (blocks) => {
         const mined = minedBlocks(blocks);
         transactions.show(
@@ -130,7 +130,7 @@ function makeCharts() {
     return { element: h("div", { class: "columns" }, transactions.element, times.element), show };
 }
 
-/** @param {BlockSummary[]} blocks */
+/** @param {Header[]} blocks */
 const blockTable = (blocks) =>
     table(
         "The latest blocks",
@@ -203,7 +203,7 @@ function makeActivity() {
     );
     let shownHeight = -1n;
     /**
-     * @param {BlockSummary[]} blocks
+     * @param {Header[]} blocks
      * @param {AbortSignal} signal
      */
     const show = async (blocks, signal) => {

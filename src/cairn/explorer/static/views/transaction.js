@@ -120,7 +120,7 @@ function proofCard(proof, txHash, tx) {
         show(isTampered ? tampered(proof) : proof);
     });
     show(proof);
-    const [number, count] = [grouped(proof.transactionIndex + 1n), grouped(proof.transactionCount)];
+    const [number, count] = [grouped(proof.transactionIndex + 1n), grouped(proof.header.transactionCount)];
     return card(
         "Proof of inclusion",
         h(

@@ -1,0 +1,26 @@
+"""References: data of a transfer that is text, so that people can read what a payment is for."""
+
+from cairn.domain.errors import InvalidField
+
+
+def reference_of(data: bytes) -> str | None:
+    """The text that `data` is, if it is printable: no control, bidirectional, zero-width or unassigned characters.
+
+    Such characters could make one text look like another, or move what is printed beside it.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text and text.isprintable() else None
+
+
+def data_of(reference: str) -> bytes:
+    """The data of a transfer with this reference. Raises `InvalidField`."""
+    if not reference:
+        raise InvalidField("reference", "is empty: leave it out")
+    if not reference.isprintable():
+        # What would not be shown as a reference must not be taken as one. This refuses half surrogates, too.
+        hidden = next(character for character in reference if not character.isprintable())
+        raise InvalidField("reference", f"holds U+{ord(hidden):04X}, which is not printable: send it as data")
+    return reference.encode()
