@@ -28,6 +28,7 @@ from cairn.domain.types import (
     DYNAMIC_FEE,
     LATEST_TIME,
     LEGACY,
+    MAX_DATA_BYTES,
     MAX_UINT64,
     MAX_UINT256,
     TRANSFER_GAS,
@@ -46,6 +47,7 @@ hashes = st.binary(min_size=32, max_size=32)
 addresses = st.binary(min_size=20, max_size=20).map(Address)
 keys = st.integers(1, CURVE_ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
 chain_ids = st.integers(1, MAX_CHAIN_ID)
+datas = st.just(b"") | st.binary(max_size=MAX_DATA_BYTES)
 records = st.builds(
     Tx,
     hashes.map(TxHash),
@@ -59,6 +61,7 @@ records = st.builds(
     st.just(DYNAMIC_FEE),
     bits_256,
     bits_256,
+    datas,
 )
 BASE_FEE = 10**9
 headers = st.builds(
@@ -73,6 +76,7 @@ headers = st.builds(
     chain_ids,
     bits_64,
     bits_256,
+    st.integers(0, 2**32 - 1),
 )
 
 
@@ -86,12 +90,12 @@ def drafts(draw: st.DrawFn) -> Draft:
     else:
         terms = price_terms(kind, price, None, None, BASE_FEE)
     sender, to, value, gas = Address(bytes(20)), draw(addresses), draw(bits_256), draw(bits_64)
-    return Draft(sender, to, value, gas, terms.gas_price, draw(bits_64), *terms[1:])
+    return Draft(sender, to, value, gas, terms.gas_price, draw(bits_64), *terms[1:], draw(datas))
 
 
 def wallet_fields(draft: Draft, chain_id: int) -> dict[str, object]:
     """The fields of the transfer as eth-account takes them."""
-    fields = {"nonce": draft.nonce, "gas": draft.gas, "to": bytes(draft.to), "value": draft.value, "data": b""}
+    fields = {"nonce": draft.nonce, "gas": draft.gas, "to": bytes(draft.to), "value": draft.value, "data": draft.data}
     if draft.kind == DYNAMIC_FEE:
         fields |= {"maxFeePerGas": draft.max_fee, "maxPriorityFeePerGas": draft.max_tip}
     else:
@@ -121,7 +125,7 @@ def test_a_raw_transaction_with_a_changed_byte_is_another_or_none(kind: int, dat
     key = b"\x01" * 32
     caps = (2 * BASE_FEE, 3) if kind == DYNAMIC_FEE else (0, 0)
     price = BASE_FEE + 3
-    draft = Draft(address_of_key(key), Address(b"\x02" * 20), 10**18, 21_000, price, 5, kind, *caps)
+    draft = Draft(address_of_key(key), Address(b"\x02" * 20), 10**18, 21_000, price, 5, kind, *caps, data.draw(datas))
     tx = sign_draft(draft, key, 1337)
     raw = bytearray(encode_tx(tx, 1337))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
@@ -157,7 +161,7 @@ def test_a_record_is_read_back(tx: Tx) -> None:
 def test_a_header_is_read_back_and_is_rlp(header: BlockHeader) -> None:
     raw = encode_header(header)
     assert decode_header(raw) == header
-    bloom, extra = bytes(256), b"cairn\1" + header.chain_id.to_bytes(8, "big")
+    bloom, extra = bytes(256), b"cairn\2" + header.chain_id.to_bytes(8, "big") + header.tx_count.to_bytes(4, "big")
     roots = [header.state_root, header.tx_root, header.tx_root]
     numbers = [header.height, header.gas_limit, header.gas_used, header.timestamp]
     first = [header.previous_hash, keccak(rlp.encode([])), header.proposer, *roots, bloom, 0, *numbers]

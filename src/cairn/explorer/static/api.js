@@ -10,7 +10,6 @@ import { queryOf } from "./routes.js";
  *
  * @typedef {import("../answers.d.ts").Account} Account
  * @typedef {import("../answers.d.ts").Block} Block
- * @typedef {import("../answers.d.ts").Header} Header
  * @typedef {import("../answers.d.ts").Chain} Chain
  * @typedef {import("../answers.d.ts").ConfirmedTransaction} Confirmed
  * @typedef {import("../answers.d.ts").Evidence} Evidence
