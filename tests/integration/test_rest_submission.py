@@ -168,7 +168,7 @@ async def test_items_after_a_failure_of_the_core_still_have_their_results(
 ) -> None:
     """An unexpected failure of one item leaves the others their results."""
 
-    async def broken(draft: Draft) -> None:
+    async def broken(draft: Draft, keyed: object) -> None:
         raise KeyError("secret")
 
     monkeypatch.setattr(node.core, "submit_draft", broken)

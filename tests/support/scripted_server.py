@@ -45,6 +45,8 @@ class ScriptedServer:
         self._socket = socket
         self.requests: list[tuple[str, bytes]] = []
         """The first line and the body of each."""
+        self.keys: list[str | None] = []
+        """The idempotency key of each."""
         self.got_request = asyncio.Event()
         self.stop_listening: Callable[[], None] = lambda: None
 
@@ -77,6 +79,7 @@ class ScriptedServer:
         first, *lines = head.split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         self.requests.append((first, await reader.readexactly(int(headers.get("content-length", "0")))))
+        self.keys.append(headers.get("idempotency-key"))
         self.got_request.set()
         reply = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         if reply == SILENCE:

@@ -35,7 +35,9 @@ GET_TX = b"/tx/0x"
 HASH_DIGITS = 64
 TARGET_BYTES = len(GET_TX) + HASH_DIGITS
 # Each needs something that only the application does.
-UNUSUAL = frozenset({b"origin", b"expect", b"transfer-encoding", b"content-encoding", b"if-none-match"})
+UNUSUAL = frozenset(
+    {b"origin", b"expect", b"transfer-encoding", b"content-encoding", b"if-none-match", b"idempotency-key"}
+)
 JSON: Header = (b"content-type", b"application/json")
 
 ALIVE = msgspec.json.encode(Probe("alive"))

@@ -20,12 +20,13 @@ MAX_NUMBER_CHARACTERS = 40
 
 
 class Parameter(NamedTuple):
-    """A parameter of the path, if the path has its name in braces, otherwise of the query."""
+    """A parameter of the path, if the path has its name in braces, otherwise of the query, or a header."""
 
     name: str
     description: str
     type: Any
     example: str | None = None
+    is_header: bool = False
 
 
 def text_of(pattern: str, **schema: Any) -> Any:

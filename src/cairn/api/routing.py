@@ -62,7 +62,7 @@ class Operation:
         if len(said) != 2:
             raise TypeError(f"the docstring of {self.name} needs a sentence as summary, and a description after it")
         self.summary, self.description = said
-        query_names = [parameter.name for parameter in self.parameters if not self.has_in_path(parameter)]
+        query_names = [each.name for each in self.parameters if not each.is_header and not self.has_in_path(each)]
 
         @wraps(handler)
         async def with_query(part: object, request: Request) -> Response:

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
+from uuid import uuid4
 
 import msgspec
 from msgspec.json import Decoder
@@ -33,7 +34,6 @@ from cairn.client.transport import (
     UNREADABLE,
     Amounts,
     Deadline,
-    Repeat,
     Transport,
     delays,
     may_be_accepted,
@@ -63,7 +63,7 @@ class AsyncClient(AsyncReads):
 
     A request is retried when the node cannot be reached or is busy (429, 503), with growing pauses and at least the
     node's `Retry-After`, until `timeout_s` is over. That is safe for signed transactions: sent twice, they are paid
-    once. A submission without signature and nonce, which a dev chain's node would sign, is not sent twice.
+    once. What the node of a dev chain signs is sent with an idempotency key, so it is paid once, too.
 
     `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
     for ever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
@@ -117,11 +117,15 @@ class AsyncClient(AsyncReads):
 
     # Submitting.
 
-    async def submit(self, transfer: Submission) -> Submitted:
-        """Submit a transaction. When it returns, the transaction is accepted and on the node's disk. Safe to repeat."""
+    async def submit(self, transfer: Submission, idempotency_key: str | None = None) -> Submitted:
+        """Submit a transaction. When it returns, the transaction is accepted and on the node's disk.
+
+        A signed transaction is safe to repeat. One that the node signs is, with the same `idempotency_key`: without
+        one, only the attempts of this call have the same.
+        """
         body = _body_of(transfer)
         try:
-            submitted = await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
+            submitted = await self._transport.post("/tx", body, _SUBMITTED, _key_for([body], idempotency_key))
             if isinstance(transfer, SignedTransfer):
                 check_same(transfer.tx_hash, submitted.tx_hash)
         except ClientError as failure:
@@ -136,7 +140,7 @@ class AsyncClient(AsyncReads):
         """Submit any number of transactions. Returns a result or an error for each, in the same order.
 
         An error does not stop the others. Raises when a whole request fails. Earlier requests have been carried out
-        then, and it is safe to submit all of them again.
+        then, and it is safe to submit all signed ones again.
         """
         results: list[Submitted | ApiError] = []
         for start in range(0, len(transfers), MAX_BATCH):
@@ -149,7 +153,7 @@ class AsyncClient(AsyncReads):
 
     async def _submit_batch(self, bodies: list[Mapping[str, Any]]) -> list[Submitted | ApiError]:
         """Repeat those that the node cannot accept now, until it can or the time is over."""
-        repeat = _repeat_of(bodies)
+        key = _key_for(bodies)
         deadline = Deadline(self._transport.timeout_s)
         results: dict[int, Submitted | ApiError] = {}
         left = list(range(len(bodies)))
@@ -157,7 +161,7 @@ class AsyncClient(AsyncReads):
         for delay_s in delays():
             try:
                 answers, was_repeated = await self._transport.post_again(
-                    "/txs", [bodies[number] for number in left], _RESULTS, repeat, deadline
+                    "/txs", [bodies[number] for number in left], _RESULTS, key, deadline
                 )
             except NodeUnreachable as unreachable:
                 # The ones that were answered did arrive.
@@ -168,15 +172,21 @@ class AsyncClient(AsyncReads):
                 raise UnexpectedAnswer(f"{self.url} gave {len(answers)} results for {len(left)} transactions")
             for number, answer in zip(left, answers, strict=True):
                 results[number] = _mark_repeated(_result_of(answer), number, uncertain)
-            left = [number for number in left if repeat == "always" and _is_transient(results[number])]
+            left = [number for number in left if _is_transient(results[number])]
+            if left and key is not None:
+                # A key counts together with the place in the list.
+                left = list(range(len(bodies)))
             if not left or not await deadline.pause(delay_s):
                 break
         return [results[number] for number in range(len(bodies))]
 
-    async def faucet(self, address: str, amount: int | None = None) -> Submitted:
-        """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere."""
+    async def faucet(self, address: str, amount: int | None = None, idempotency_key: str | None = None) -> Submitted:
+        """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere.
+
+        Without `idempotency_key`, only the attempts of this call have the same.
+        """
         body: dict[str, Any] = {"address": address} | ({} if amount is None else {"amount": amount})
-        return await self._transport.post("/faucet", body, _SUBMITTED, "if unsent")
+        return await self._transport.post("/faucet", body, _SUBMITTED, _key_or_new(idempotency_key))
 
     async def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
         """Return once the transaction is in a block, which is final.
@@ -260,10 +270,13 @@ def _body_of(transfer: Submission) -> Mapping[str, Any]:
     return transfer.body() if isinstance(transfer, SignedTransfer) else transfer
 
 
-def _repeat_of(bodies: Sequence[Mapping[str, Any]]) -> Repeat:
-    """Without signature and nonce, each request would be another transfer."""
-    is_safe = all("signature" in body or "nonce" in body for body in bodies)
-    return "always" if is_safe else "if unsent"
+def _key_for(bodies: Sequence[Mapping[str, Any]], chosen: str | None = None) -> str | None:
+    """The idempotency key, for what the node signs: without one, each request would be another transfer."""
+    return None if all("signature" in body for body in bodies) else _key_or_new(chosen)
+
+
+def _key_or_new(chosen: str | None) -> str:
+    return str(uuid4()) if chosen is None else chosen
 
 
 def _result_of(item: msgspec.Raw) -> Submitted | ApiError:

@@ -37,6 +37,7 @@ from cairn.domain.errors import (
     GasTooHigh,
     GasTooLow,
     HeadersTooLarge,
+    IdempotencyKeyReused,
     InsufficientFunds,
     Internal,
     InvalidField,
@@ -77,13 +78,13 @@ from cairn.domain.errors import (
 __all__ = [
     "ApiError", "BY_CODE", "BlockNotFound", "BlockNotKept", "BodyTooLarge", "ChainChanged", "ChainReverted",
     "ClientError", "ConfirmationTimeout", "DataTooLong", "EngineUnavailable", "FollowLimit", "ForbiddenHost",
-    "ForbiddenOrigin", "GasPriceTooLow", "GasTooHigh", "GasTooLow", "HeadersTooLarge", "InsufficientFunds", "Internal",
-    "InvalidField", "InvalidHash", "InvalidProof", "InvalidQuery", "InvalidSignature", "Limited", "MalformedJson",
-    "MalformedRequest", "MempoolFull", "MethodNotAllowed", "NodeUnreachable", "NonceTooHigh", "NonceTooLow",
-    "NotADevChain", "NotFound", "OutcomeUnknown", "Problem", "RateLimited", "Rejected", "ReplacementUnderpriced",
-    "RequestTimeout", "SenderLimit", "ShuttingDown", "Starting", "StoreUnavailable", "TooManyConnections",
-    "TooManyUnansweredBytes", "TxDropped", "TxNotFound", "TxNotKept", "TxRejected", "Unavailable", "UnexpectedAnswer",
-    "UnsupportedMediaType", "UpdateRefused", "UpgradeRequired", "error_of",
+    "ForbiddenOrigin", "GasPriceTooLow", "GasTooHigh", "GasTooLow", "HeadersTooLarge", "IdempotencyKeyReused",
+    "InsufficientFunds", "Internal", "InvalidField", "InvalidHash", "InvalidProof", "InvalidQuery", "InvalidSignature",
+    "Limited", "MalformedJson", "MalformedRequest", "MempoolFull", "MethodNotAllowed", "NodeUnreachable",
+    "NonceTooHigh", "NonceTooLow", "NotADevChain", "NotFound", "OutcomeUnknown", "Problem", "RateLimited", "Rejected",
+    "ReplacementUnderpriced", "RequestTimeout", "SenderLimit", "ShuttingDown", "Starting", "StoreUnavailable",
+    "TooManyConnections", "TooManyUnansweredBytes", "TxDropped", "TxNotFound", "TxNotKept", "TxRejected", "Unavailable",
+    "UnexpectedAnswer", "UnsupportedMediaType", "UpdateRefused", "UpgradeRequired", "error_of",
 ]  # fmt: skip
 
 

@@ -164,7 +164,7 @@ class Client(Reads):
 
     A request is retried when the node cannot be reached or is busy (429, 503), with growing pauses and at least the
     node's `Retry-After`, until `timeout_s` is over. That is safe for signed transactions: sent twice, they are paid
-    once. A submission without signature and nonce, which a dev chain's node would sign, is not sent twice.
+    once. What the node of a dev chain signs is sent with an idempotency key, so it is paid once, too.
 
     `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
     for ever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
@@ -213,21 +213,28 @@ class Client(Reads):
         """The wallet of `account`, the same for every call, so that all payments of the account share its nonces."""
         return Wallet(self._async.wallet(account), self._loop)
 
-    def submit(self, transfer: Submission) -> Submitted:
-        """Submit a transaction. When it returns, the transaction is accepted and on the node's disk. Safe to repeat."""
-        return self._loop.run(self._async.submit(transfer))
+    def submit(self, transfer: Submission, idempotency_key: str | None = None) -> Submitted:
+        """Submit a transaction. When it returns, the transaction is accepted and on the node's disk.
+
+        A signed transaction is safe to repeat. One that the node signs is, with the same `idempotency_key`: without
+        one, only the attempts of this call have the same.
+        """
+        return self._loop.run(self._async.submit(transfer, idempotency_key))
 
     def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
         """Submit any number of transactions. Returns a result or an error for each, in the same order.
 
         An error does not stop the others. Raises when a whole request fails. Earlier requests have been carried out
-        then, and it is safe to submit all of them again.
+        then, and it is safe to submit all signed ones again.
         """
         return self._loop.run(self._async.submit_all(transfers))
 
-    def faucet(self, address: str, amount: int | None = None) -> Submitted:
-        """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere."""
-        return self._loop.run(self._async.faucet(address, amount))
+    def faucet(self, address: str, amount: int | None = None, idempotency_key: str | None = None) -> Submitted:
+        """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere.
+
+        Without `idempotency_key`, only the attempts of this call have the same.
+        """
+        return self._loop.run(self._async.faucet(address, amount, idempotency_key))
 
     def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
         """Return once the transaction is in a block, which is final.

@@ -19,6 +19,7 @@ from msgspec.json import Decoder
 from cairn.client.errors import (
     ApiError,
     ClientError,
+    InvalidField,
     Limited,
     MempoolFull,
     NodeUnreachable,
@@ -33,8 +34,6 @@ from cairn.client.errors import (
 
 T = TypeVar("T")
 
-Repeat = Literal["always", "if unsent"]
-"""When a failed request is sent again. `if unsent` is for requests that must not be carried out twice."""
 Query = Mapping[str, str | int | float]
 Amounts = Literal["number", "string"]
 """How amounts are transmitted: as JSON integers, or as strings of digits."""
@@ -48,6 +47,7 @@ LEAST_ATTEMPT_S = 1.0
 """An attempt with less time than this would only fail by its time-out, and hide the error of the one before."""
 
 CONNECT_TIMEOUT_S = 5.0
+MAX_KEY_CHARACTERS = 255
 MAX_CONNECTIONS = 1_000
 """Each `wait` holds a connection; submissions must still find a free one."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -168,24 +168,23 @@ class Transport:
         response, _ = await self.ask("GET", path, query=self._query(query))
         return ListPage(self._decoded(response, answer), _next_cursor(response), _block_height(response))
 
-    async def post(
-        self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
-    ) -> T:
-        return (await self.post_again(path, body, answer, repeat, deadline))[0]
+    async def post(self, path: str, body: object, answer: Decoder[T], key: str | None = None) -> T:
+        """A request that the node may get twice: `key` tells it a repetition of one that would be carried out twice."""
+        return (await self.post_again(path, body, answer, key, None))[0]
 
     async def post_again(
-        self, path: str, body: object, answer: Decoder[T], repeat: Repeat, deadline: Deadline | None
+        self, path: str, body: object, answer: Decoder[T], key: str | None, deadline: Deadline | None
     ) -> tuple[T, bool]:
         """Like `post`, but also returns whether an earlier attempt may have been accepted."""
         written = msgspec.json.encode(body if self._amounts == "number" else with_strings(body))
-        asked = await self.ask("POST", path, body=written, repeat=repeat, deadline=deadline)
+        asked = await self.ask("POST", path, body=written, key=key, deadline=deadline)
         return decoded(asked.response, answer), asked.was_repeated
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
         """One attempt, because a probe is about this moment. 503 is an answer, not an error."""
         timeout_s = Deadline(self.timeout_s).left_s(at_most=self._silence_timeout_s)
         async with _within(timeout_s, self.url):
-            response = await self._exchange("GET", path, None, None, timeout_s)
+            response = await self._exchange("GET", path, {}, None, None, timeout_s)
         return decoded(response, answer)
 
     def _query(self, query: Query | None) -> Query | None:
@@ -204,13 +203,14 @@ class Transport:
         *,
         body: bytes | None = None,
         query: Query | None = None,
-        repeat: Repeat = "always",
+        key: str | None = None,
         deadline: Deadline | None = None,
         held_s: float = 0.0,
     ) -> HttpAnswer:
         """Retry until there is an answer that a retry would not change, or until the deadline."""
         deadline = deadline or Deadline(self.timeout_s)
         was_repeated = False
+        headers = ({} if body is None else {"Content-Type": "application/json"}) | key_header(key)
         for delay_s in delays():
             silence_s, whole_s = deadline.left_s(at_most=self._silence_timeout_s), deadline.left_s(at_most=inf)
             if held_s:
@@ -218,23 +218,28 @@ class Transport:
                 silence_s = whole_s = held_s + self._silence_timeout_s
             try:
                 async with _within(whole_s, self.url):
-                    response = await self._exchange(method, path, body, query, silence_s)
+                    response = await self._exchange(method, path, headers, body, query, silence_s)
                 if response.is_success:
                     return HttpAnswer(response, was_repeated)
                 raise problem_error(response.status_code, response.content, response.headers.get("retry-after"))
             except (ApiError, NodeUnreachable) as failure:
                 was_repeated = _mark_repeated(failure, was_repeated)
-                if not _may_repeat(failure, repeat):
+                if isinstance(failure, ApiError) and not failure.is_transient:
                     raise
                 if not await deadline.pause(max(delay_s, _suggested_delay_s(failure))):
                     raise
         raise AssertionError("the delays never end")
 
     async def _exchange(
-        self, method: str, path: str, body: bytes | None, query: Query | None, silence_s: float
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        query: Query | None,
+        silence_s: float,
     ) -> httpx.Response:
         timeout = httpx.Timeout(silence_s, connect=min(silence_s, CONNECT_TIMEOUT_S))
-        headers = {} if body is None else {"Content-Type": "application/json"}
         try:
             async with self._http.stream(
                 method, self.url + path, content=body, params=query, headers=headers, timeout=timeout
@@ -321,10 +326,14 @@ def _mark_repeated(failure: ApiError | NodeUnreachable, was_repeated: bool) -> b
     return was_repeated or may_be_carried_out(failure)
 
 
-def _may_repeat(failure: ApiError | NodeUnreachable, repeat: Repeat) -> bool:
-    if isinstance(failure, ApiError):
-        return failure.is_transient and repeat == "always"
-    return repeat == "always" or not failure.was_sent
+def key_header(key: str | None) -> dict[str, str]:
+    """The header in which the node looks for `key`, as a string in quotes. Raises `InvalidField`."""
+    if key is None:
+        return {}
+    if not (0 < len(key) <= MAX_KEY_CHARACTERS and key.isascii() and key.isprintable()):
+        raise InvalidField("idempotency_key", f"expected 1 to {MAX_KEY_CHARACTERS} printable ASCII characters")
+    escaped = key.replace("\\", r"\\").replace('"', r"\"")
+    return {"Idempotency-Key": f'"{escaped}"'}
 
 
 def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from cairn.core.gateway import Admission, ChainObserver, MempoolListener, SubmissionCalls
+from cairn.core.gateway import Admission, ChainObserver, KeyedRequest, MempoolListener, SubmissionCalls
+from cairn.core.kept_answers import KeptAnswers
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
     InvalidField,
@@ -117,6 +118,7 @@ class Admissions(SubmissionCalls):
         self._journal = journal
         self._arrivals = arrivals
         self._keys = keys
+        self.answers = KeptAnswers(journal)
         self._listener = listener
         self._observer = observer
         self._loop = asyncio.get_running_loop()
@@ -130,14 +132,17 @@ class Admissions(SubmissionCalls):
         """Raises what ended this core: `StoreUnavailable` (open it again) or anything else (stop the node)."""
         self.engine = build_engine(self._committed, self._dropped)
 
-    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
-        """Admit `tx`. `reply` is called with the admission once it is on disk, or with the refusal."""
+    def enqueue(self, tx: Tx, record: bytes, reply: Reply, keyed: KeyedRequest | None = None) -> None:
+        """Admit `tx`. `reply` is called with the admission once it is on disk, or with the refusal.
+
+        The admission is kept as the answer to `keyed`, and gets on disk with the transaction.
+        """
         received_at = int(time.time())
         up_s = self._update_uptime()
         try:
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
-            self._reply_used(tx, refused, reply)
+            self._reply_used(tx, refused, reply, keyed)
             return
         except (Rejected, MempoolFull) as refused:
             if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
@@ -155,10 +160,13 @@ class Admissions(SubmissionCalls):
             if admitted.dropped:
                 self._journal_left(admitted.dropped)
         # A known transaction may still wait for the sync of its first submission.
-        self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
+        admission = Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)
+        if keyed is not None:
+            self.answers.keep(keyed, admission, received_at, up_s)
+        self._waiting.append((reply, admission))
         self._flush_soon()
 
-    def _reply_used(self, tx: Tx, refused: NonceTooLow, reply: Reply) -> None:
+    def _reply_used(self, tx: Tx, refused: NonceTooLow, reply: Reply, keyed: KeyedRequest | None) -> None:
         """Its nonce is used: by itself, or by another."""
         try:
             known = self._chain.find_location(tx.hash) is not None
@@ -166,9 +174,21 @@ class Admissions(SubmissionCalls):
             reply(failure)
             self.fail(failure)
             return
-        reply(Admission(tx.hash, confirmed=True) if known else refused)
+        admission = Admission(tx.hash, confirmed=True)
+        if known and keyed is not None:
+            self.answers.keep(keyed, admission, int(time.time()), self._pool.up_s)
+            self._waiting.append((reply, admission))
+            self._flush_soon()
+        else:
+            reply(admission if known else refused)
 
-    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
+    def submit(self, tx: Tx, keyed: KeyedRequest | None = None) -> asyncio.Future[Admission]:
+        future, reply = self._future_reply()
+        self.enqueue(tx, encode_record(tx), reply, keyed)
+        return future
+
+    def _future_reply(self) -> tuple[asyncio.Future[Admission], Reply]:
+        """A future, and the reply that settles it."""
         future: asyncio.Future[Admission] = self._loop.create_future()
 
         def reply(result: Admission | NodeError) -> None:
@@ -180,11 +200,21 @@ class Admissions(SubmissionCalls):
                 else:
                     future.set_result(result)
 
-        self.enqueue(tx, encode_record(tx), reply)
-        return future
+        return future, reply
 
-    async def submit_draft(self, draft: Draft) -> Admission:
-        return await self.submit(await self.sign_draft(draft))
+    async def submit_draft(self, draft: Draft, keyed: KeyedRequest | None = None) -> Admission:
+        return await self.submit_once(lambda: draft, keyed)
+
+    async def submit_once(self, make_draft: Callable[[], Draft], keyed: KeyedRequest | None) -> Admission:
+        """Sign and submit, unless the same request was answered before. Raises `IdempotencyKeyReused`."""
+        answer = None if keyed is None else self.answers.find(keyed)
+        if answer is None:
+            return await self.submit(await self.sign_draft(make_draft()), keyed)
+        # The first may still wait for its sync, and then both get the same: the answer, or that it failed.
+        future, reply = self._future_reply()
+        self._waiting.append((reply, answer))
+        self._flush_soon()
+        return await future
 
     async def make_signature(self, account: Address, digest: bytes) -> bytes:
         return sign_digest(digest, self._key_of(account))
@@ -277,6 +307,7 @@ class Admissions(SubmissionCalls):
         """Drop expired transactions, and write the uptime to disk for those that are still queued."""
         up_s = self._update_uptime()
         self._dropped(self._pool.expire())
+        self.answers.expire(up_s)
         if self._pool.queued_count and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
             self._journal.append_uptime(up_s)
             self._flush_soon()

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +17,7 @@ from cairn.core.gateway import (
     MOST_BLOCKS_AT_ONCE,
     Admission,
     DevCalls,
+    KeyedRequest,
     MiningMode,
     not_dev_chain,
 )
@@ -137,7 +139,12 @@ class DevControls(DevCalls):
         # Whoever was told of a drop by then is told so after a revert, too; an opening knows no more than these.
         drops = list(self._pool.drops.items())[-KEPT_DROPS:]
         return self._kept.take_snapshot(
-            self._chain.checkpoint, self._chain.head_header.height, entries, drops, self._pool.up_s
+            self._chain.checkpoint,
+            self._chain.head_header.height,
+            entries,
+            drops,
+            self._pool.up_s,
+            self._admissions.answers.all(),
         )
 
     async def revert(self, snapshot: int) -> bool:
@@ -195,9 +202,9 @@ class DevControls(DevCalls):
         self._admissions.check_alive()
         self._pace.set(mode.automine, mode.interval)
 
-    async def faucet(self, address: Address, amount: int | None) -> Admission:
+    async def faucet(self, address: Address, amount: int | None, keyed: KeyedRequest | None = None) -> Admission:
         self._admissions.check_alive()
-        return await self._admissions.submit_draft(self._faucet_draft(address, amount))
+        return await self._admissions.submit_once(partial(self._faucet_draft, address, amount), keyed)
 
     def _faucet_draft(self, address: Address, amount: int | None) -> Draft:
         """A transfer from the dev account with the highest balance. Raises `InvalidField`."""

@@ -38,6 +38,15 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     """True if the same transaction was already in the mempool."""
 
 
+class KeyedRequest(msgspec.Struct, frozen=True, gc=False):
+    """A request that has an idempotency key: whoever repeats it gets the answer to the first."""
+
+    key: bytes
+    """Digest of the key."""
+    request: bytes
+    """Digest of what the request asks for."""
+
+
 class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
     tx: Tx
     received_at: int
@@ -142,8 +151,11 @@ class ValidatorSet(msgspec.Struct, frozen=True):
 
 class SubmissionCalls(Calls):
     @call("ready")
-    async def submit_draft(self, draft: Draft) -> Admission:
-        """Sign with a key that the node holds, and submit. Raises `InvalidField` if it holds none."""
+    async def submit_draft(self, draft: Draft, keyed: KeyedRequest | None = None) -> Admission:
+        """Sign with a key that the node holds, and submit. Raises `InvalidField` if it holds none.
+
+        With `keyed`, once only: a repetition gets the same answer. Raises `IdempotencyKeyReused`.
+        """
 
     @call("ready", is_question=True)
     async def sign_draft(self, draft: Draft) -> Tx:
@@ -255,8 +267,11 @@ class DevCalls(Calls):
         """Make blocks again as when `mining_mode` told this."""
 
     @call("ready")
-    async def faucet(self, address: Address, amount: int | None) -> Admission:
-        """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
+    async def faucet(self, address: Address, amount: int | None, keyed: KeyedRequest | None = None) -> Admission:
+        """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`.
+
+        `keyed` as for `submit_draft`.
+        """
 
 
 def not_dev_chain() -> NotADevChain:

@@ -5,7 +5,8 @@ NodeError
 │   ├── Rejected        the request is wrong (4xx): expected, never logged above debug
 │   │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery
 │   │   ├── HTTP        MalformedRequest, ForbiddenHost, ForbiddenOrigin, MethodNotAllowed, RequestTimeout,
-│   │   │               BodyTooLarge, UnsupportedMediaType, UpgradeRequired, HeadersTooLarge
+│   │   │               BodyTooLarge, UnsupportedMediaType, UpgradeRequired, HeadersTooLarge,
+│   │   │               IdempotencyKeyReused
 │   │   ├── NotFound    PathNotFound, TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept), NotADevChain
 │   │   ├── TxRejected  InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh,
 │   │   │               DataTooLong, GasPriceTooLow, NonceTooLow, NonceTooHigh, ReplacementUnderpriced, UpdateRefused
@@ -356,6 +357,14 @@ class UpdateRefused(TxRejected):
     code = "UPDATE_REFUSED"
     title = "The validator update is refused"
     abci_code = 13
+
+
+class IdempotencyKeyReused(Rejected):
+    """The Idempotency-Key came with another request before. Nothing was done."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
+    status = 422
+    title = "The Idempotency-Key belongs to another request"
 
 
 class Limited(Rejected):

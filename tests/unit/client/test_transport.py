@@ -2,9 +2,10 @@
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 import httpx
 import msgspec
@@ -16,6 +17,7 @@ from cairn.client.errors import (
     ApiError,
     ClientError,
     Internal,
+    InvalidField,
     MempoolFull,
     NodeUnreachable,
     NonceTooLow,
@@ -204,12 +206,47 @@ def test_a_silent_node_is_given_up_at_the_time_limit() -> None:
 
 
 @pytest.mark.parametrize("failure", [RESET, problem(503, "STARTING")])
-def test_a_submission_without_signature_and_nonce_is_not_repeated(failure: bytes | str) -> None:
-    result, server = run(lambda client: client.submit(UNSIGNED), failure, SUBMITTED)
-    assert isinstance(result, NodeUnreachable | Starting)
-    assert len(server.requests) == 1
-    result, server = run(lambda client: client.submit(UNSIGNED | {"nonce": 0}), failure, SUBMITTED)
+@pytest.mark.parametrize(
+    "use", [lambda client: client.submit(UNSIGNED), lambda client: client.faucet("0x" + "aa" * 20, 1)]
+)
+def test_what_the_node_signs_is_repeated_with_the_same_key_which_is_new_for_each_call(
+    failure: bytes | str, use: Use
+) -> None:
+    result, server = run(use, failure, SUBMITTED)
     assert result == Submitted("pending", TX_HASH)
+    first, second = server.keys
+    assert first == second
+    assert first is not None
+    assert str(UUID(first.strip('"'))) == first.strip('"')
+    _, other = run(use, SUBMITTED)
+    assert other.keys != [first]
+
+
+def test_a_chosen_key_is_sent_in_quotes_and_none_with_a_signature() -> None:
+    _, server = run(lambda client: client.submit(UNSIGNED, 'order "4711" \\'), SUBMITTED)
+    assert server.keys == [r'"order \"4711\" \\"']
+    _, server = run(lambda client: client.faucet("0x" + "aa" * 20, 1, "a"), SUBMITTED)
+    assert server.keys == ['"a"']
+    _, server = run(lambda client: client.submit(transfer(), "a"), SUBMITTED)
+    assert server.keys == [None]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "ü", "a\r\nHost: b", "a\tb"])
+def test_a_key_that_is_no_header_is_refused_before_it_is_sent(key: str) -> None:
+    result, server = run(lambda client: client.submit(UNSIGNED, key), SUBMITTED)
+    assert isinstance(result, InvalidField)
+    assert not server.requests
+
+
+def test_a_batch_that_the_node_signs_is_repeated_as_a_whole() -> None:
+    """The node tells its items apart by their places."""
+    full = msgspec.json.decode(problem(503, "MEMPOOL_FULL").partition(b"\r\n\r\n")[2])
+    first, second = answer(200, [taken(0), full]), answer(200, [taken(0), taken(1)])
+    result, server = run(lambda client: client.submit_all([UNSIGNED, UNSIGNED]), first, second)
+    assert result == [Submitted("pending", transfer(nonce).tx_hash) for nonce in range(2)]
+    assert [len(msgspec.json.decode(body)) for _, body in server.requests] == [2, 2]
+    assert len(set(server.keys)) == 1
+    assert server.keys[0] is not None
 
 
 async def test_a_node_that_nobody_runs_is_unreachable() -> None:
@@ -492,7 +529,13 @@ class Recording(Transport):
     waited_s = -1.0
 
     async def _exchange(
-        self, method: str, path: str, body: bytes | None, query: Query | None, timeout_s: float
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        query: Query | None,
+        timeout_s: float,
     ) -> httpx.Response:
         self.waited_s = timeout_s
         return httpx.Response(200, content=b'{"status":"alive"}')

@@ -16,6 +16,7 @@ from cairn.core.gateway import (
     CoreCalls,
     DroppedTx,
     FilterChanges,
+    KeyedRequest,
     MempoolCalls,
     PendingPage,
     PendingTx,
@@ -57,8 +58,11 @@ class Carrier(CoreCalls):
 
 DRAFT = Draft(SENDER, TO, MAX_UINT256, 21_000, GWEI, None)
 
+KEYED = KeyedRequest(b"\x00\xff" * 16, b"r" * 32)
+
 ASKED: list[tuple[Callable[[CoreCalls], Awaitable[object]], tuple[object, ...]]] = [
-    (lambda core: core.submit_draft(DRAFT), ("submit_draft", DRAFT)),
+    (lambda core: core.submit_draft(DRAFT), ("submit_draft", DRAFT, None)),
+    (lambda core: core.submit_draft(DRAFT, KEYED), ("submit_draft", DRAFT, KEYED)),
     (lambda core: core.next_nonce(SENDER), ("next_nonce", SENDER)),
     (lambda core: core.list_pending(5, None, sender=SENDER), ("list_pending", 5, None, SENDER)),
     (lambda core: core.create_filter("logs", "one"), ("create_filter", "logs", "one")),

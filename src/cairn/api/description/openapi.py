@@ -147,7 +147,7 @@ class Description:
         in_path = operation.has_in_path(parameter)
         described = {
             "name": parameter.name,
-            "in": "path" if in_path else "query",
+            "in": "path" if in_path else "header" if parameter.is_header else "query",
             "required": in_path,
             "description": parameter.description,
             "schema": self.schemas.of(parameter.type),

@@ -15,6 +15,7 @@ from cairn.api.bodies import encoded, problem_of, read_json_body
 from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import parse_query
+from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, key_of_item, keyed_request
 from cairn.api.rest.submission_fields import (
     FIELDS,
     SIGNATURE_BYTES,
@@ -104,8 +105,8 @@ class Submitter:
             return None
         return self._gateway.submit(build_tx(draft, signature, info.chain_id))
 
-    async def admit(self, body: bytes) -> Admission:
-        return await (self.admit_complete(body) or await self.begin(body))
+    async def admit(self, body: bytes, key: str | None = None) -> Admission:
+        return await (self.admit_complete(body) or await self.begin(body, key))
 
     def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
         """A signed transaction in RLP. Raises `InvalidField` for anything but a transfer."""
@@ -117,13 +118,17 @@ class Submitter:
         self.accepting_info()
         return await self._gateway.submit_draft(draft)
 
-    async def begin(self, body: bytes) -> asyncio.Future[Admission]:
-        """Submit one without a nonce or a signature. The future gives the result."""
+    async def begin(self, body: bytes, key: str | None = None) -> asyncio.Future[Admission]:
+        """Submit one without a nonce or a signature. The future gives the result.
+
+        `key` is for one that the node signs. The signature of another makes it safe to repeat.
+        """
         info = self.accepting_info()
         draft, signature = parse_submission(body, info.gas_price)
         if signature is None:
             check_signs_for(draft.sender, info)
-            admitting = asyncio.ensure_future(self._gateway.submit_draft(draft))
+            keyed = None if key is None else keyed_request(key, "transfer", draft)
+            admitting = asyncio.ensure_future(self._gateway.submit_draft(draft, keyed))
             # Run its first step now: it submits, and so stays ahead of what this client sends next.
             await asyncio.sleep(0)
             return admitting
@@ -175,6 +180,7 @@ class Submissions:
         "POST /tx",
         "transactions",
         Answer("The transaction is valid, accepted and on disk.", Submitted),
+        IDEMPOTENCY_KEY,
         409,
         422,
         body=SubmissionJson,
@@ -182,26 +188,30 @@ class Submissions:
     async def submit_transaction(self, request: Request) -> Response:
         """Submit a transaction.
 
-        200 means that it is valid, accepted and on disk. Sending the same transaction again is safe: it has the same
-        hash and is paid once.
+        200 means that it is valid, accepted and on disk. Sending the same signed transaction again is safe: it has the
+        same hash and is paid once. Where the node signs, an Idempotency-Key makes it safe.
         """
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_body_bytes)
-        return encoded(submitted(await self._submitter.admit(body)))
+        key = find_key(request.scope["headers"])
+        return encoded(submitted(await self._submitter.admit(body, key)))
 
     @Operation(
         "POST /txs",
         "transactions",
         Answer("One result or error for each transaction, in the same order.", BatchResult),
+        IDEMPOTENCY_KEY,
         body=SubmissionBatch,
     )
     async def submit_transactions(self, request: Request) -> Response:
         """Submit up to 100 transactions at once.
 
-        They are checked in their order, and each is accepted or refused on its own.
+        They are checked in their order, and each is accepted or refused on its own. An Idempotency-Key counts for each
+        of them together with its place in the list.
         """
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_batch_body_bytes)
+        key = find_key(request.scope["headers"])
         self._submitter.accepting_info()
         # Putting a body of megabytes together was enough for one step.
         await give_way()
@@ -211,7 +221,7 @@ class Submissions:
         # All of them before the first is submitted: a body that is not JSON has no transactions.
         items = [item async for item in in_slices(found)]
         self._count(request.client.host if request.client else "", len(items))
-        return encoded(await self._submit_all(items))
+        return encoded(await self._submit_all(items, key))
 
     def _count(self, client: str, transactions: int) -> None:
         """Count each transaction as a request: the first was counted when it came. Raises `RateLimited`."""
@@ -219,12 +229,13 @@ class Submissions:
         if self._limiter.limits(client) and not self._limiter.take(client, further):
             raise RateLimited(f"this batch counts as {transactions} requests; slow down, or send smaller ones")
 
-    async def _submit_all(self, items: list[bytes]) -> list[Submitted | Problem]:
+    async def _submit_all(self, items: list[bytes], key: str | None) -> list[Submitted | Problem]:
         """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
         begun: list[asyncio.Future[Admission] | Problem] = []
-        async for item in in_slices(items):
+        async for number, item in in_slices(enumerate(items)):
+            own_key = None if key is None else key_of_item(key, number)
             try:
-                begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item))
+                begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item, own_key))
             except NodeError as refused:
                 # Not the error itself: with its traceback it would refer to this list, and stay until a collection.
                 begun.append(problem_of(refused))
@@ -266,7 +277,13 @@ class Faucet:
         self._view = view
 
     @Operation(
-        "POST /faucet", "dev", Answer("The transfer is accepted and on disk.", Submitted), 404, 422, body=FaucetRequest
+        "POST /faucet",
+        "dev",
+        Answer("The transfer is accepted and on disk.", Submitted),
+        IDEMPOTENCY_KEY,
+        404,
+        422,
+        body=FaucetRequest,
     )
     async def ask_faucet(self, request: Request) -> Response:
         """Get coins on a dev chain. Other chains answer 404 NOT_A_DEV_CHAIN."""
@@ -274,7 +291,10 @@ class Faucet:
         body = await read_json_body(request, MAX_FAUCET_BODY_BYTES)
         if not self._view.get_info().signs_for:
             raise not_dev_chain()
-        return encoded(submitted(await self._gateway.faucet(*parse_faucet_request(body))))
+        key = find_key(request.scope["headers"])
+        asked = parse_faucet_request(body)
+        keyed = None if key is None else keyed_request(key, "faucet", *asked)
+        return encoded(submitted(await self._gateway.faucet(*asked, keyed)))
 
 
 def parse_faucet_request(body: bytes) -> tuple[Address, int | None]:
