@@ -20,7 +20,7 @@ from cairn.domain.types import ZERO_ADDRESS, Address
 
 ENV_PREFIX = "CAIRN_"
 CONFIG_FILE = "cairn.toml"
-COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD")
+COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD", "CAIRN_FORWARD_SECRET")
 """Variables of the commands that use a node. They are not settings, but not unknown either."""
 
 EXIT_FATAL = 3

@@ -13,6 +13,7 @@ from typer._completion_shared import get_completion_script, install
 from typer.core import TyperGroup
 
 from cairn import __version__
+from cairn.cli.forward.forward_command import forward
 from cairn.cli.look import look_commands as look
 from cairn.cli.network.governance_commands import admins, validators
 from cairn.cli.network.join import join
@@ -134,6 +135,7 @@ app.add_typer(admins, name="admins", rich_help_panel=NETWORK)
 app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
 app.add_typer(wallet.app)
 app.add_typer(look.app)
+app.command(rich_help_panel=look.PANEL)(forward)
 app.command(rich_help_panel=SHELL)(completion)
 # From here on the program answers what the completion scripts ask.
 completion_init()

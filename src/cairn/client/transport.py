@@ -64,12 +64,12 @@ _NOT_ACCEPTED = (Limited, MempoolFull, Starting, TooManyConnections, TooManyUnan
 """Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
 
 
-def delays() -> Iterator[float]:
+def delays(first_s: float = FIRST_DELAY_S, longest_s: float = LONGEST_DELAY_S) -> Iterator[float]:
     """Growing delays, each shortened at random by up to a half, so that clients do not retry all at once."""
-    delay_s = FIRST_DELAY_S
+    delay_s = first_s
     while True:
         yield delay_s * random.uniform(0.5, 1.0)
-        delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+        delay_s = min(2 * delay_s, longest_s)
 
 
 class Deadline:

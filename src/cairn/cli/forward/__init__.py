@@ -1,0 +1,1 @@
+"""`cairn forward`: the chain's events as signed webhooks."""

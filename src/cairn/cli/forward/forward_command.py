@@ -1,0 +1,88 @@
+"""The command `cairn forward`: its options only, so that --help needs no HTTP client."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cairn.cli.options import DEFAULT_NODE, AsJson
+from cairn.cli.report import reported_errors
+
+
+def forward(
+    to: Annotated[
+        str | None,
+        typer.Option(help="URL of the receiver: https, or http on this machine.", metavar="URL", show_default=False),
+    ] = None,
+    from_height: Annotated[
+        int | None,
+        typer.Option(
+            help="The first block, when nothing was forwarded yet; by default the next one that is made.",
+            metavar="N",
+            min=0,
+        ),
+    ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the signing secret, whsec_...; else CAIRN_FORWARD_SECRET, else one is made and kept.",
+            metavar="FILE",
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help=r"Directory of cursor, status and dead letters. "
+            r"\[one for each URL in cairn/forward in XDG_STATE_HOME or ~/.local/state]",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds that the receiver may take to answer.  [default: 20]", metavar="SECONDS", max=600),
+    ] = None,
+    dead_letter_after: Annotated[
+        int | None,
+        typer.Option(
+            help="Give an event up, into a file, after the receiver has refused it so often; 0 is never. [default: 0]",
+            metavar="N",
+            min=0,
+        ),
+    ] = None,
+    insecure_http: Annotated[
+        bool, typer.Option("--insecure-http", help="Allow http to other machines: others can read the events.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="File with these options as the table [forward].", metavar="FILE"),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(help=rf"URL of the node. \[default: {DEFAULT_NODE}]", metavar="URL", envvar="CAIRN_NODE"),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when what the chain has now is delivered.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show how far it is, and its last error.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print failures only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send each new block to a URL as a signed webhook: in order, at least once, from where it stopped."""
+    from cairn.cli.forward.settings import load_settings
+    from cairn.cli.forward.start import forward_events, show_status
+
+    with reported_errors(as_json):
+        options = {
+            "to": to,
+            "node": node,
+            "state": None if state is None else str(state),
+            "secret_file": None if secret_file is None else str(secret_file),
+            "from_height": from_height,
+            "timeout_s": timeout,
+            "dead_letter_after": dead_letter_after,
+            "insecure_http": insecure_http or None,
+        }
+        settings = load_settings(config, options)
+        if status:
+            show_status(settings, as_json)
+        else:
+            forward_events(settings, once, quiet)
