@@ -42,6 +42,8 @@ def _type_of(schema: Json) -> str:
             return " | ".join(map(_type_of, choices))
         case {"type": "array", "items": item}:
             return f"{_type_of(item)}[]"
+        case {"type": "boolean"}:
+            return "boolean"
         case {"type": "integer"}:
             return "bigint"
         case {"type": "string"}:

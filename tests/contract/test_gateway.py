@@ -136,6 +136,34 @@ async def test_the_next_nonce_counts_what_can_be_mined(core: CoreGateway) -> Non
     assert await core.next_nonce(Address(b"\x99" * 20)) == 0
 
 
+async def waiting_for(core: CoreGateway, *nonces: int) -> list[int | None]:
+    """The nonce that each waits for: as looked up, which must be as listed."""
+    page = await core.list_pending(10, None, ACCOUNTS[0])
+    listed = {item.tx.hash: item for item in page.items}
+    found = [await core.find_tx(signed(nonce).hash) for nonce in nonces]
+    assert found == [listed[signed(nonce).hash] for nonce in nonces]
+    return [each.waits_for_nonce for each in found if isinstance(each, PendingTx)]
+
+
+async def test_a_queued_transaction_says_which_nonce_it_waits_for_until_that_comes(core: CoreGateway) -> None:
+    assert await core.submit(signed(1)) == Admission(signed(1).hash, waits_for_nonce=0)
+    assert await core.submit(signed(4)) == Admission(signed(4).hash, waits_for_nonce=0)
+    assert await core.submit(signed(4)) == Admission(signed(4).hash, known=True, waits_for_nonce=0)
+    assert await waiting_for(core, 1, 4) == [0, 0]
+    assert await core.submit(signed(0)) == Admission(signed(0).hash)
+    assert await waiting_for(core, 0, 1, 4) == [None, None, 2]
+    assert await core.submit(signed(1)) == Admission(signed(1).hash, known=True)
+
+
+async def test_a_gap_that_closes_before_the_sync_is_not_told(core: CoreGateway) -> None:
+    answers = list(await asyncio.gather(core.submit(signed(1)), core.submit(signed(3)), core.submit(signed(0))))
+    assert answers == [
+        Admission(signed(1).hash),
+        Admission(signed(3).hash, waits_for_nonce=2),
+        Admission(signed(0).hash),
+    ]
+
+
 async def test_a_replaced_transaction_is_dropped_and_says_why(core: CoreGateway) -> None:
     replacement = signed(0, gas_price=2 * GWEI)
     await core.submit(signed(0))

@@ -137,8 +137,9 @@ async def check_against_cometbft(validator: Validator, core: Core) -> None:
 async def test_a_submitted_transaction_is_confirmed_in_a_block_of_cometbft(validator: Validator) -> None:
     async with validator.running() as core:
         # A gap first: it waits with us, and CometBFT never hears of it until it is closed.
-        for nonce in (5, 4, 3, 2, 1, 0):
-            await core.submit(signed(nonce))
+        for nonce in (5, 4, 3, 2, 1):
+            assert (await core.submit(signed(nonce))).waits_for_nonce == 0
+        assert (await core.submit(signed(0))).waits_for_nonce is None
         await confirmed(core, 6)
         for nonce in range(6):
             assert isinstance(await core.find_tx(signed(nonce).hash), ConfirmedTx)

@@ -48,6 +48,34 @@ async def test_a_transaction_without_a_nonce_gets_the_next_one_and_may_be_sent_a
     assert_problem(await node.post(unsent), 422, "INVALID_SIGNATURE")
 
 
+async def test_a_queued_transaction_is_pending_and_says_what_it_waits_for_until_it_comes(node: RestNode) -> None:
+    first, second, third = signed(0), signed(1), signed(2)
+    why = {"queued": True, "queuedReason": "waits for nonce 0"}
+    for answer in (await node.post(body_of(second)), await node.post(body_of(second))):
+        assert_described(answer)
+        assert answer.json() == {"status": "pending", "txHash": hash_of(second)} | why, "also when it is sent again"
+    batch = await node.http.post("/txs", json=[body_of(third)])
+    assert_described(batch)
+    assert batch.json() == [{"status": "pending", "txHash": hash_of(third)} | why]
+    for path in (f"/tx/{hash_of(second)}", "/mempool"):
+        for form in ("", "?amounts=string"):
+            answer = await node.get(path + form)
+            assert_described(answer)
+            shown = answer.json() if path != "/mempool" else answer.json()[0]
+            assert {name: shown.get(name) for name in why} == why
+    assert (await node.get(f"/tx/{hash_of(second)}")).json()["status"] == "pending"
+    await node.post(body_of(first))
+    looked_up = [(await node.get(f"/tx/{hash_of(tx)}")).json() for tx in (first, second, third)]
+    for shown in [*looked_up, *(await node.get("/mempool")).json()]:
+        assert why.keys().isdisjoint(shown)
+    assert (await node.post(body_of(second))).json() == {"status": "pending", "txHash": hash_of(second)}
+
+
+async def test_a_batch_out_of_order_has_no_gap_once_all_of_it_is_taken(node: RestNode) -> None:
+    answer = await node.http.post("/txs", json=[body_of(signed(1)), body_of(signed(0))])
+    assert answer.json() == [{"status": "pending", "txHash": hash_of(signed(nonce))} for nonce in (1, 0)]
+
+
 async def test_a_transaction_without_a_signature_is_signed_for_dev_accounts_only(node: RestNode) -> None:
     answer = await node.post(draft_body())
     assert_described(answer)

@@ -1,7 +1,7 @@
 """Public JSON of blocks and transactions, assembled from stored parts without an encoder, for speed."""
 
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import Header, SignedFields
+from cairn.domain.answers import Header, SignedFields, queued_reason
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, BlockHash, BlockHeader, Tx
 
 
@@ -22,7 +22,7 @@ def _own_fields(tx: Tx) -> str:
 
 def pending_json(pending: PendingTx) -> bytes:
     tx = pending.tx
-    left = "" if pending.not_held is None else f',"notHeld":"{pending.not_held}"'
+    left = _queued_fields(pending) if pending.not_held is None else f',"notHeld":"{pending.not_held}"'
     if pending.replaced_by is not None:
         left += f',"replacedBy":"0x{pending.replaced_by.hex()}"'
     return f'{{"txHash":"0x{tx.hash.hex()}","status":"pending",{_own_fields(tx)}{left}}}'.encode()
@@ -30,7 +30,13 @@ def pending_json(pending: PendingTx) -> bytes:
 
 def mempool_json(pending: PendingTx) -> bytes:
     tx = pending.tx
-    return f'{{"txHash":"0x{tx.hash.hex()}",{_own_fields(tx)},"receivedAt":{pending.received_at}}}'.encode()
+    queued = _queued_fields(pending)
+    return f'{{"txHash":"0x{tx.hash.hex()}",{_own_fields(tx)},"receivedAt":{pending.received_at}{queued}}}'.encode()
+
+
+def _queued_fields(pending: PendingTx) -> str:
+    missing = pending.waits_for_nonce
+    return "" if missing is None else f',"queued":true,"queuedReason":"{queued_reason(missing)}"'
 
 
 def confirmed_json(tx: Tx, height: int, position: int, block_hash: BlockHash) -> bytes:

@@ -16,7 +16,7 @@ import structlog
 
 from cairn.api.bodies import encode_problem, is_json
 from cairn.api.chain_view import ChainView
-from cairn.api.rest.submissions import Submitter
+from cairn.api.rest.submissions import Submitter, submitted
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
@@ -131,6 +131,9 @@ class SubmitRoute:
         if answering.cancelled() or answering.exception() is not None:
             return (self._heads.failure_of(answering),)
         admission: Admission = answering.result()
+        if admission.waits_for_nonce is not None:
+            body = msgspec.json.encode(submitted(admission))
+            return (self._heads.ok + b"%d\r\n\r\n" % len(body) + body,)
         start = self._confirmed if admission.confirmed else self._pending
         return (start + admission.tx_hash.hex().encode() + _END,)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from cairn.cli.report import CommandFailed, NoSuchItem, TimedOut, Unreachable
 from cairn.client import AsyncClient, errors
 from cairn.client.errors import ConfirmationTimeout
-from cairn.client.models import ConfirmedTransaction, MempoolItem, PendingTransaction
+from cairn.client.models import ConfirmedTransaction, PendingTransaction
 from cairn.domain.errors import InvalidConfig
 
 T = TypeVar("T")
@@ -98,13 +98,6 @@ def _maybe_accepted(error: errors.ClientError) -> str:
     if error.tx_hash is None:
         return ""
     return f"; it is not known whether the transfer was accepted: `cairn tx {error.tx_hash}` shows it"
-
-
-async def find_queued(node: AsyncClient, items: Sequence[MempoolItem]) -> set[str]:
-    """The hashes of the queued transactions."""
-    senders = {item.sender for item in items}
-    following = {sender: (await node.account(sender)).pending_nonce for sender in senders}
-    return {item.tx_hash for item in items if item.nonce > following[item.sender]}
 
 
 async def find_missing(node: AsyncClient, sender: str, nonce: int) -> list[range]:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from cairn.core.gateway import Admission, ChainObserver, KeyedRequest, MempoolListener, SubmissionCalls
 from cairn.core.kept_answers import KeptAnswers
@@ -163,6 +163,8 @@ class Admissions(SubmissionCalls):
         admission = Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)
         if keyed is not None:
             self.answers.keep(keyed, admission, received_at, up_s)
+        if admitted.queued:
+            admission = self._with_wait(admission)
         self._waiting.append((reply, admission))
         self._flush_soon()
 
@@ -212,7 +214,7 @@ class Admissions(SubmissionCalls):
             return await self.submit(await self.sign_draft(make_draft()), keyed)
         # The first may still wait for its sync, and then both get the same: the answer, or that it failed.
         future, reply = self._future_reply()
-        self._waiting.append((reply, answer))
+        self._waiting.append((reply, self._with_wait(answer)))
         self._flush_soon()
         return await future
 
@@ -228,7 +230,7 @@ class Admissions(SubmissionCalls):
     async def sign_draft(self, draft: Draft) -> Tx:
         key = self._key_of(draft.sender)
         if draft.nonce is None:
-            draft = msgspec.structs.replace(draft, nonce=self._pool.next_nonce(draft.sender))
+            draft = replace(draft, nonce=self._pool.next_nonce(draft.sender))
         return sign_draft(draft, key, self._chain.genesis.rules.chain_id)
 
     def _flush_soon(self) -> None:
@@ -277,7 +279,16 @@ class Admissions(SubmissionCalls):
     def _answer_waiting(self, failure: NodeError | None) -> None:
         waiting, self._waiting = self._waiting, []
         for reply, admission in waiting:
+            if admission.waits_for_nonce is not None:
+                # What it waits for may have come meanwhile.
+                admission = self._with_wait(admission)
             reply(failure or admission)
+
+    def _with_wait(self, admission: Admission) -> Admission:
+        """The admission with the nonce that the transaction waits for now, if it is queued."""
+        entry = self._pool.find(admission.tx_hash)
+        missing = None if entry is None else self._pool.find_missing_nonce(entry)
+        return replace(admission, waits_for_nonce=missing)
 
     def _journal_left(self, drops: Drops) -> None:
         """Write to the journal what left the mempool. What has ended is announced after the next sync."""

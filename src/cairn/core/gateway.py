@@ -36,6 +36,8 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     """True if the same transaction was already confirmed."""
     known: bool = False
     """True if the same transaction was already in the mempool."""
+    waits_for_nonce: int | None = None
+    """If it is queued: the first nonce of its sender that is missing."""
 
 
 class KeyedRequest(msgspec.Struct, frozen=True, gc=False):
@@ -47,7 +49,7 @@ class KeyedRequest(msgspec.Struct, frozen=True, gc=False):
     """Digest of what the request asks for."""
 
 
-class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
+class PendingTx(msgspec.Struct, frozen=True, omit_defaults=True, tag="pending"):
     tx: Tx
     received_at: int
     """Unix time in whole seconds."""
@@ -55,6 +57,8 @@ class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
     """Why it is no longer in the mempool of this node; None if it is. Another node may still confirm it."""
     replaced_by: TxHash | None = None
     """If it is not: what the mempool has instead, of the same sender and nonce."""
+    waits_for_nonce: int | None = None
+    """If it is queued: the first nonce of its sender that is missing."""
 
 
 class DroppedTx(msgspec.Struct, frozen=True, tag="dropped"):

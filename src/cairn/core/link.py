@@ -159,8 +159,9 @@ class _CoreConnection(wire.LinkProtocol):
                 self._admitted(admitted_id)
         elif kind == wire.CONFIRMED:
             self._admitted(request_id, confirmed=True)
-        elif kind == wire.KNOWN:
-            self._admitted(request_id, known=True)
+        elif kind == wire.KNOWN or kind == wire.QUEUED:
+            missing = wire.ID.unpack(payload)[0] if payload else None
+            self._admitted(request_id, known=kind == wire.KNOWN, waits_for_nonce=missing)
         elif kind == wire.REFUSED:
             self._refused(request_id, payload)
         elif request_id == 0:
@@ -168,11 +169,13 @@ class _CoreConnection(wire.LinkProtocol):
         else:
             self._answered(request_id, kind, payload)
 
-    def _admitted(self, request_id: int, confirmed: bool = False, known: bool = False) -> None:
+    def _admitted(
+        self, request_id: int, confirmed: bool = False, known: bool = False, waits_for_nonce: int | None = None
+    ) -> None:
         # None: the request timed out, or its client has gone.
         waiting = self._admissions.pop(request_id, None)
         if waiting is not None and not waiting[1].done():
-            waiting[1].set_result(Admission(waiting[0], confirmed, known))
+            waiting[1].set_result(Admission(waiting[0], confirmed, known, waits_for_nonce))
 
     def _refused(self, request_id: int, payload: bytes) -> None:
         waiting = self._admissions.pop(request_id, None)

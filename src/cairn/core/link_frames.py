@@ -9,7 +9,8 @@ all that a worker submits in one turn of its event loop is one frame, and so are
     SUBMIT     0               | the fixed-width records of the transactions, which the journal and the store keep too
     ADMITTED   0               | u64 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
-    KNOWN      id              | nothing: it is on disk, and was already in the mempool
+    KNOWN      id              | nothing: it is on disk, and was already in the mempool; if it is queued, as QUEUED
+    QUEUED     id              | u64 the nonce that it waits for: it is on disk now
     REFUSED    id              | why
 
 Submissions have their own ids: both ends count them, from 1 on; 64 bits never run out.
@@ -50,6 +51,7 @@ REFUSED = 18
 RESULT = 19
 ERROR = 20
 KNOWN = 21
+QUEUED = 22
 # Core to worker, notices.
 INFO = 32
 PHASE = 33

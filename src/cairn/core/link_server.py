@@ -192,7 +192,10 @@ class _WorkerConnection(wire.LinkProtocol):
         elif result.confirmed:
             self.write(wire.frame(request_id, wire.CONFIRMED))
         elif result.known:
-            self.write(wire.frame(request_id, wire.KNOWN))
+            missing = result.waits_for_nonce
+            self.write(wire.frame(request_id, wire.KNOWN, b"" if missing is None else wire.ID.pack(missing)))
+        elif result.waits_for_nonce is not None:
+            self.write(wire.frame(request_id, wire.QUEUED, wire.ID.pack(result.waits_for_nonce)))
         else:
             self._gathered.append(wire.ID.pack(request_id))
             self._flush_soon()

@@ -41,6 +41,7 @@ from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Fee
 from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace, Pruning
 from cairn.engine.network.engine import NetworkEngine
 from cairn.heartbeat import Work, doing
+from cairn.mempool.order import Entry
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.directory import SeenHead
@@ -293,7 +294,7 @@ class TxLookups(MempoolCalls):
     def _find_now(self, tx_hash: TxHash) -> TxStatus | None:
         entry = self._pool.find(tx_hash)
         if entry is not None:
-            return PendingTx(entry.tx, entry.received_at)
+            return self._pending(entry)
         left = self._pool.unheld.by_hash.get(tx_hash)
         if left is not None:
             return PendingTx(left.tx, left.received_at, left.reason, self._pool.find_replacement(left.tx))
@@ -308,8 +309,11 @@ class TxLookups(MempoolCalls):
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         page = self._pool.page(limit, after, sender)
-        items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
+        items = [self._pending(entry) for entry in page.entries]
         return PendingPage(items, page.total, page.next, self._pool.pending_count)
+
+    def _pending(self, entry: Entry) -> PendingTx:
+        return PendingTx(entry.tx, entry.received_at, waits_for_nonce=self._pool.find_missing_nonce(entry))
 
 
 def validator_set(chain: ChainStore) -> ValidatorSet:

@@ -27,6 +27,8 @@ from cairn.domain.json_fields import (
     Position,
     Power,
     PublicKeyText,
+    Queued,
+    QueuedReason,
     Sequence,
     Time,
     TxType,
@@ -67,7 +69,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 # Transactions.
 
 
-class Submitted(msgspec.Struct, frozen=True, rename="camel"):
+def queued_reason(missing_nonce: int) -> str:
+    """Why a queued transaction cannot be mined yet."""
+    return f"waits for nonce {missing_nonce}"
+
+
+class Submitted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The transaction is valid, accepted and on disk."""
 
     status: Annotated[
@@ -75,6 +82,8 @@ class Submitted(msgspec.Struct, frozen=True, rename="camel"):
         about("`confirmed` if this transaction was sent before and is already in a block."),
     ]
     tx_hash: HashText
+    queued: Queued = False
+    queued_reason: QueuedReason = None
 
 
 class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -108,6 +117,8 @@ class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status"
         str | None,
         hex_bytes(32, "If it is no longer held: the transaction that is, with the same sender and nonce."),
     ] = None
+    queued: Queued = False
+    queued_reason: QueuedReason = None
 
     @property
     def status(self) -> Literal["pending"]:
@@ -134,6 +145,8 @@ class MempoolItem(Transfer, frozen=True, kw_only=True):
     """A transaction in the mempool."""
 
     received_at: Time
+    queued: Queued = False
+    queued_reason: QueuedReason = None
 
 
 class SignedFields(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):

@@ -85,6 +85,11 @@ TxType = Annotated[
 ]
 MaxFee = Annotated[int | None, wei("Type 2 only: the most that it pays per unit of gas, in wei.")]
 MaxTip = Annotated[int | None, wei("Type 2 only: the most that it pays above the base fee, per unit of gas, in wei.")]
+Queued = Annotated[
+    bool,
+    about("True while a nonce of its sender before it is missing: no block can hold it yet. Otherwise left out."),
+]
+QueuedReason = Annotated[str | None, about("If it is queued: what it waits for, such as `waits for nonce 3`.")]
 
 PublicKeyText = Annotated[str, about("Ed25519, in base64.", pattern=PUBLIC_KEY_PATTERN)]
 Power = Annotated[int, integer("The weight of the validator's vote.", MAX_POWER)]

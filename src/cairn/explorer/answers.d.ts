@@ -115,6 +115,8 @@ export interface MempoolItem {
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
     receivedAt: bigint;
+    queued?: boolean;
+    queuedReason?: string;
 }
 
 export interface MempoolLevel {
@@ -137,6 +139,8 @@ export interface PendingTransaction {
     maxPriorityFeePerGas?: bigint;
     notHeld?: "evicted" | "expired" | "replaced";
     replacedBy?: string;
+    queued?: boolean;
+    queuedReason?: string;
 }
 
 export interface Probe {
@@ -204,6 +208,8 @@ export type SubmissionBatch = Submission[];
 export interface Submitted {
     status: "confirmed" | "pending";
     txHash: string;
+    queued?: boolean;
+    queuedReason?: string;
 }
 
 export type Transaction = PendingTransaction | ConfirmedTransaction;

@@ -102,6 +102,10 @@ class Mempool:
     def find(self, tx_hash: TxHash) -> Entry | None:
         return self.order.entries.get(tx_hash)
 
+    def find_missing_nonce(self, entry: Entry) -> int | None:
+        """The first nonce that a queued transaction waits for; None if it can be mined now."""
+        return self.order.txs_of_sender(entry).next_nonce if entry.lead == QUEUED else None
+
     def find_replacement(self, tx: Tx) -> TxHash | None:
         """The transaction in the mempool with the sender and the nonce of `tx`."""
         sender_txs = self.order.by_sender.get(tx.sender)

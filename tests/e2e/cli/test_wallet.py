@@ -190,7 +190,8 @@ def test_a_payment_not_confirmed_in_time_exits_with_its_hash(idle_user: User) ->
 
 def test_a_payment_behind_missing_nonces_names_them(idle_user: User) -> None:
     """Waiting on would not help, so that is not what is advised."""
-    idle_user.run("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
+    sent = idle_user.run("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
+    assert sent.stdout.splitlines()[1] == "queued     waits for nonce 0"
     result = idle_user.run("send", "dev7", "dev2", "2", "--nonce", "6", "--timeout", "0.2")
     assert (result.returncode, result.stdout[:5]) == (6, "sent ")
     warning, error = result.stderr.splitlines()
@@ -198,8 +199,10 @@ def test_a_payment_behind_missing_nonces_names_them(idle_user: User) -> None:
     assert "is still pending after 0.2 s: nonces 0 to 3, 5 are missing, and no block can take it" in error
     assert "waits longer" not in error
     listed = idle_user.invoke("mempool", "--from", "dev7").stdout.splitlines()
-    assert [line.split()[4:6] for line in listed[1:]] == [["4", "queued"], ["6", "queued"]]
+    assert [line.split()[4:6] for line in listed[1:]] == [["4", "queued:"], ["6", "queued:"]]
+    assert all("queued: waits for nonce 0 " in line for line in listed[1:])
     [first, _] = idle_user.json("mempool", "--from", "dev7")
+    assert (first["queued"], first["queuedReason"]) == (True, "waits for nonce 0")
     assert "status       queued: nonces 0 to 3 are missing\n" in idle_user.invoke("tx", first["txHash"]).stdout
 
 

@@ -58,6 +58,14 @@ def test_a_pending_transaction_that_is_not_held_has_the_reason_and_its_replaceme
     assert "replacedBy" not in alone
 
 
+def test_a_queued_transaction_says_which_nonce_it_waits_for() -> None:
+    queued = PendingTx(TX, 0, waits_for_nonce=3)
+    for text, described in ((pending_json(queued), PendingTransaction), (mempool_json(queued), MempoolItem)):
+        shown = json.loads(text)
+        assert (shown["queued"], shown["queuedReason"]) == (True, "waits for nonce 3")
+        assert json.loads(msgspec.json.encode(msgspec.json.decode(text, type=described))) == shown
+
+
 def test_a_confirmed_transaction_has_its_block_and_its_fee() -> None:
     assert json.loads(confirmed_json(TX, 7, 3, BLOCK_HASH)) == {
         "txHash": "0x" + "aa" * 32,

@@ -66,7 +66,7 @@ async def test_a_submission_made_before_a_draft_reaches_the_core_first(tmp_path:
         last = client.submit(signed(4))
         await asyncio.gather(*submitted)
         assert (await drafted).tx_hash == signed(3).hash
-        assert await last == Admission(signed(4).hash)
+        assert (await last).tx_hash == signed(4).hash
 
 
 async def test_refusals_cross_the_link_as_errors(tmp_path: Path) -> None:

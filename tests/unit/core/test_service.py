@@ -55,6 +55,9 @@ def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
             assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
             status = await core.status()
             assert (status.pending, status.queued) == (1, 1)
+            queued = await core.find_tx(signed(5).hash)
+            assert isinstance(queued, PendingTx)
+            assert queued.waits_for_nonce == 1
 
     asyncio.run(accept_and_vanish())
     asyncio.run(look())

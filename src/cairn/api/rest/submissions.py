@@ -32,7 +32,7 @@ from cairn.api.routing import Answer, Operation
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx, not_dev_chain
-from cairn.domain.answers import Problem, Submitted
+from cairn.domain.answers import Problem, Submitted, queued_reason
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError, RateLimited
 from cairn.domain.json_fields import AnyAddressText, about, find_bytes, ref
@@ -243,7 +243,10 @@ class Submissions:
 
 
 def submitted(admission: Admission) -> Submitted:
-    return Submitted("confirmed" if admission.confirmed else "pending", hex_text(admission.tx_hash))
+    tx_hash, missing = hex_text(admission.tx_hash), admission.waits_for_nonce
+    if missing is not None:
+        return Submitted("pending", tx_hash, True, queued_reason(missing))
+    return Submitted("confirmed" if admission.confirmed else "pending", tx_hash)
 
 
 async def _result_of(admitting: Awaitable[Admission]) -> Submitted | Problem:

@@ -70,15 +70,13 @@ class TxpoolMethods(MethodGroup):
         # Decoding the last of them was enough for one step.
         await give_way()
         # One sender after the other: sorting all at once would take too long.
-        txs_of: dict[Address, list[Tx]] = {}
+        items_of: dict[Address, list[PendingTx]] = {}
         async for item in in_slices(items):
-            txs_of.setdefault(item.tx.sender, []).append(item.tx)
-        async for sender in in_slices(sorted(txs_of)):
-            next_nonce = self._view.account(sender).nonce
-            async for tx in in_slices(sorted(txs_of[sender], key=attrgetter("nonce"))):
-                is_next = tx.nonce <= next_nonce
-                next_nonce = tx.nonce + 1 if is_next else next_nonce
-                (pending if is_next else queued).setdefault(sender, {})[str(tx.nonce)] = show(tx)
+            items_of.setdefault(item.tx.sender, []).append(item)
+        async for sender in in_slices(sorted(items_of)):
+            async for item in in_slices(sorted(items_of[sender], key=attrgetter("tx.nonce"))):
+                listing = pending if item.waits_for_nonce is None else queued
+                listing.setdefault(sender, {})[str(item.tx.nonce)] = show(item.tx)
         return {"pending": pending, "queued": queued}
 
 

@@ -1,11 +1,11 @@
 """What `cairn tx`, `block`, `account`, `mempool` and `chain` show: tables for people, the API's JSON for scripts."""
 
 import re
-from collections.abc import AsyncGenerator, Container, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, find_queued, wait_confirmed
+from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, wait_confirmed
 from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, shortened, when
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
@@ -54,8 +54,8 @@ class Display:
 
         async def fetch(node: AsyncClient) -> tuple[Transaction, list[range], Proof | None]:
             tx = await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
-            is_pending = not isinstance(tx, ConfirmedTransaction)
-            missing = await find_missing(node, tx.sender, tx.nonce) if is_pending else []
+            is_queued = isinstance(tx, PendingTransaction) and tx.queued
+            missing = await find_missing(node, tx.sender, tx.nonce) if is_queued else []
             return tx, missing, await checked_proof(node, tx, trusted_block) if with_proof else None
 
         tx, missing, proof = ask_node(self._url, fetch)
@@ -104,18 +104,16 @@ class Display:
     def show_mempool(self, sender: str | None, limit: int) -> None:
         address = None if sender is None else self._address_of(sender)
 
-        async def fetch(node: AsyncClient) -> tuple[list[MempoolItem], set[str], int]:
+        async def fetch(node: AsyncClient) -> tuple[list[MempoolItem], int]:
             size = (await node.chain()).mempool
-            items = await collected(node.pending(address, limit))
-            queued = await find_queued(node, items) if size.queued and not self._as_json else set()
-            return items, queued, size.pending + size.queued
+            return await collected(node.pending(address, limit)), size.pending + size.queued
 
-        items, queued, total = ask_node(self._url, fetch)
+        items, total = ask_node(self._url, fetch)
         if self._as_json:
             print_json(items)
             return
         if items:
-            print_pending(items, queued, Names(self._keystore))
+            print_pending(items, Names(self._keystore))
         else:
             print("No transaction is pending.")
         if address is None and total > len(items):
@@ -219,14 +217,14 @@ def print_history(history: Sequence[ConfirmedTransaction], address: str, names: 
     print_table(("block", "", "account", "amount", "transaction"), rows)
 
 
-def print_pending(items: Sequence[MempoolItem], queued: Container[str], names: Names) -> None:
+def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
     rows = [
         (
             names.short(item.sender),
             names.short(item.to),
             format_amount(item.value),
             str(item.nonce),
-            "queued" if item.tx_hash in queued else "pending",
+            f"queued: {item.queued_reason}" if item.queued else "pending",
             format_amount(item.gas_price),
             ago(item.received_at),
             item.tx_hash,

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.look.display import Names, collected
-from cairn.cli.remote import connect, explained_errors, find_queued
+from cairn.cli.remote import connect, explained_errors
 from cairn.cli.screen import ago, drop_output, print_json
 from cairn.cli.wallet.key_files import Keystore
 from cairn.client import AsyncClient
@@ -38,8 +38,7 @@ BAR_WIDTH = 30
 class View(Protocol):
     def saw_block(self, block: Block) -> None: ...
 
-    def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
-        """`queued` are the hashes of the queued ones."""
+    def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None: ...
 
     def lost_node(self, why: str) -> None: ...
 
@@ -143,7 +142,7 @@ async def poll(url: str, view: View) -> None:
                 await node.health()
                 chain = await node.chain()
                 pending = await collected(node.pending(limit=SHOWN_PENDING))
-                view.saw_pool(chain, pending, await find_queued(node, pending) if chain.mempool.queued else set())
+                view.saw_pool(chain, pending)
             except (NodeUnreachable, ApiError) as failure:
                 view.lost_node(str(failure))
             await asyncio.sleep(POLL_S)
@@ -169,7 +168,7 @@ class Lines:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(block.timestamp))
         print(f"block {block.block_height} {moment} transactions {len(block.transactions)} {block.hash}", flush=True)
 
-    def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
+    def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None:
         if self._is_away:
             self._is_away = False
             self._note("the node is back")
@@ -200,15 +199,14 @@ class Screen:
         self._blocks: deque[Block] = deque(maxlen=KEPT_BLOCKS)
         self._chain: Chain | None = None
         self._pending: list[MempoolItem] = []
-        self._queued: set[str] = set()
         self._away_since: float | None = None
         self._note = ""
 
     def saw_block(self, block: Block) -> None:
         self._blocks.appendleft(block)
 
-    def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
-        self._chain, self._pending, self._queued, self._away_since = chain, pending, queued, None
+    def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None:
+        self._chain, self._pending, self._away_since = chain, pending, None
 
     def lost_node(self, why: str) -> None:
         if self._away_since is None:
@@ -258,7 +256,7 @@ class Screen:
         return lines + [Text()] * (SHOWN_PENDING - len(lines))
 
     def _told(self, tx: MempoolItem) -> str:
-        mark = f"  queued: nonce {tx.nonce} waits for others" if tx.tx_hash in self._queued else ""
+        mark = f"  queued: {tx.queued_reason}" if tx.queued else ""
         return f"{self._names.short(tx.sender)} → {self._names.short(tx.to)}  {format_amount(tx.value)}{mark}"
 
     def _block_lines(self) -> list[Text]:

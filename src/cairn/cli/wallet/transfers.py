@@ -207,6 +207,8 @@ class Sending:
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash
         self._tell("sent", submitted.tx_hash)
+        if submitted.queued_reason is not None:
+            self._tell("queued", submitted.queued_reason)
         if wait_s is None:
             if self._as_json:
                 print_json(submitted)

@@ -1,13 +1,12 @@
-// Columns of tables that need more than the list: the balances of accounts, and which transactions are queued.
+// Columns of tables that need more than the list: the balances of accounts, and why transactions are queued.
 
-import { getAccount, rpc } from "./api.js";
+import { rpc } from "./api.js";
 import { grouped } from "./amounts.js";
 import { fill, h } from "./dom.js";
 import { badge, bareAmount } from "./widgets.js";
 
-/** @import { Transfer } from "./api.js" */
+/** @import { MempoolItem } from "./api.js" */
 /** @import { Column } from "./widgets.js" */
-/** @typedef {Map<string, bigint>} NextNonces By sender. */
 
 /**
  * By address; an account whose balance could not be read is not there.
@@ -54,36 +53,11 @@ export function renewBalances(place, balances) {
 }
 
 /**
- * The next nonce that can be mined of each sender of these transactions.
- * @param {Transfer[]} transactions
- * @param {AbortSignal} signal
- * @returns {Promise<NextNonces>}
- */
-export async function nextNonces(transactions, signal) {
-    const senders = [...new Set(transactions.map((tx) => tx.from))];
-    const accounts = await Promise.all(senders.map((sender) => getAccount(sender, signal)));
-    return new Map(accounts.map((account) => [account.address, account.pendingNonce]));
-}
-
-/**
- * The nonce that must be submitted before a block can hold this queued transaction; null for a pending one.
- * @param {Transfer} tx
- * @param {NextNonces} next
- */
-export function missingNonce(tx, next) {
-    const nonce = next.get(tx.from);
-    return nonce !== undefined && tx.nonce > nonce ? nonce : null;
-}
-
-/**
  * The column of the nonce, with a mark on those that wait for another.
- * @type {(next: NextNonces) => Column<Transfer>}
+ * @type {Column<MempoolItem>}
  */
-export const nonceColumn = (next) => [
+export const nonceColumn = [
     "Nonce",
-    (tx) => {
-        const missing = missingNonce(tx, next);
-        return [grouped(tx.nonce), missing !== null && [" ", badge("pending", `needs ${grouped(missing)}`)]];
-    },
+    (tx) => [grouped(tx.nonce), tx.queued && [" ", badge("pending", tx.queuedReason ?? "queued")]],
     "end",
 ];

@@ -49,6 +49,21 @@ async def test_hot_route_and_application_answer_alike(server: RestServer) -> Non
 
 
 @pytest.mark.uvloop
+async def test_queued_is_answered_alike_by_hot_route_and_application(server: RestServer) -> None:
+    async with server.client() as client:
+        answers = []
+        for count, request in enumerate((post_tx(signed(3)), post_tx(signed(3), APPLICATION)), start=1):
+            client.write(request)
+            await server.submissions(count)
+            server.core.submitted[-1][1].set_result(Admission(signed(3).hash, waits_for_nonce=2))
+            answers.append(await client.answer())
+        fast, full = answers
+        assert fast == full
+        why = {"queued": True, "queuedReason": "waits for nonce 2"}
+        assert fast.json() == {"status": "pending", "txHash": hash_of(signed(3))} | why
+
+
+@pytest.mark.uvloop
 async def test_confirmed_before_and_refused(server: RestServer) -> None:
     async with server.client() as client:
         client.write(post_tx(signed(0)) + post_tx(signed(1)) + post_tx(signed(2)))

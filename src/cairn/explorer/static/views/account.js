@@ -8,7 +8,7 @@ import { refusalPlace, untilDone } from "../fields.js";
 import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
 import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
 import { qrCode } from "../qr.js";
-import { nextNonces, nonceColumn } from "../columns.js";
+import { nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
 import { avatar } from "../stones.js";
 import {
@@ -69,11 +69,7 @@ async function pendingCard(address, signal) {
     const shown = total > BigInt(items.length) ? `, the first ${items.length} listed` : "";
     return card(
         `${grouped(total)} pending${shown}`,
-        table(
-            "Pending transactions of the account",
-            transactionColumns(nonceColumn(await nextNonces(items, signal))),
-            items,
-        ),
+        table("Pending transactions of the account", transactionColumns(nonceColumn), items),
     );
 }
 

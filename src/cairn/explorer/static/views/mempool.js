@@ -4,31 +4,30 @@ import { listMempool } from "../api.js";
 import { grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { paced } from "../live.js";
-import { nextNonces, nonceColumn } from "../columns.js";
+import { nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
 import { age, bareAmount, card, counted, pageHead, pager, table, transactionColumns, view } from "../widgets.js";
 
 /** @import { CountedPage, MempoolItem } from "../api.js" */
-/** @import { NextNonces } from "../columns.js" */
 /** @import { Context, View } from "../router.js" */
 /** @import { Column } from "../widgets.js" */
 
 const PAGE = 50;
 
-/** @type {(next: NextNonces) => Column<MempoolItem>[]} */
-const ownColumns = (next) => [
-    nonceColumn(next),
+/** @type {Column<MempoolItem>[]} */
+const ownColumns = [
+    nonceColumn,
     ["Gas price (gwei)", (tx) => bareAmount(tx.gasPrice, "gwei"), "end"],
     ["Received", (tx) => age(tx.receivedAt), "end"],
 ];
 
-/** @type {(page: CountedPage<MempoolItem>, next: NextNonces, start: string | null) => HTMLElement} */
-const listCard = ({ items, after, total }, next, start) =>
+/** @type {(page: CountedPage<MempoolItem>, start: string | null) => HTMLElement} */
+const listCard = ({ items, after, total }, start) =>
     card(
         counted(total, "transaction"),
         table(
             "Pending transactions in mining order",
-            transactionColumns(...ownColumns(next)),
+            transactionColumns(...ownColumns),
             items,
             "The mempool is empty: every transaction is in a block.",
         ),
@@ -76,9 +75,8 @@ export async function mempoolView(context) {
     const start = route.query.get("after");
     const make = async () => {
         const page = await listMempool({ limit: PAGE, after: start }, signal);
-        const next = await nextNonces(live.chain.mempool.queued ? page.items : [], signal);
-        const parts = [page.total, ...page.items.map((tx) => tx.txHash), ...next.values()];
-        return { key: parts.join(), list: listCard(page, next, start) };
+        const parts = [page.total, ...page.items.map((tx) => tx.txHash + (tx.queuedReason ?? ""))];
+        return { key: parts.join(), list: listCard(page, start) };
     };
     const state = h("p");
     const showState = () => {

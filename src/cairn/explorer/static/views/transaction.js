@@ -5,7 +5,6 @@ import { formatAmount, grouped } from "../amounts.js";
 import { announce, fill, h } from "../dom.js";
 import { untilConfirmed } from "../progress.js";
 import { verifyProof } from "../proof.js";
-import { missingNonce, nextNonces } from "../columns.js";
 import {
     age,
     amount,
@@ -171,9 +170,8 @@ async function waitingFor(tx, live, signal) {
             fill(place, why, instead, "). Another node may still confirm it");
             return;
         }
-        const missing = missingNonce(tx, await nextNonces([tx], signal));
-        const gap = `Queued: the sender's nonce ${missing} is missing, and must be mined first`;
-        fill(place, missing === null ? "None yet: it is pending" : gap);
+        const gap = `Queued: it ${now.queuedReason} of the sender, which must be mined first`;
+        fill(place, now.queued ? gap : "None yet: it is pending");
     };
     live.on("chain", () => show().catch(() => {}), signal);
     await show();
