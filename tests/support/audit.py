@@ -65,7 +65,8 @@ class _Replay:
         self._base = base
         self._chain = ChainReader(database, head_height, base)
         self._accounts: dict[Address, Account] = {}
-        self._last_used: dict[Address, int] = {}
+        self._last: dict[Address, tuple[int, int]] = {}
+        """The heights at which an account last sent, and received."""
         self._totals = dict.fromkeys((keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS), 0)
         self._totals |= dict.fromkeys((keys.TX_INDEX, keys.ACCOUNTS), 0)
 
@@ -82,7 +83,7 @@ class _Replay:
         self._compare_block(block)
         for address, version in self._chain.accounts_at(base):
             self._accounts[address] = version.account
-            self._last_used[address] = version.last_used
+            self._last[address] = version.latest(keys.SENT), version.latest(keys.RECEIVED)
         lattice = Lattice.empty().with_accounts(self._accounts.items())
         governance = self._governance_at(base)
         if governance is not None:
@@ -154,22 +155,23 @@ class _Replay:
             self._expect(height, "entry in the transaction index", chain.find_location(tx.hash), (height, position))
 
     def _compare_versions(self, height: int, txs: tuple[Tx, ...], changed: dict[Address, Account]) -> None:
-        positions: dict[Address, list[int]] = {address: [] for address in changed}
+        uses: dict[Address, list[int]] = {address: [] for address in changed}
         for position, tx in enumerate(txs):
             for address in {tx.sender, tx.to}:
-                positions.setdefault(address, []).append(position)
-        for address, used in positions.items():
+                how = keys.SENT * (address == tx.sender) + keys.RECEIVED * (address == tx.to)
+                uses.setdefault(address, []).append(4 * position + how)
+        for address, used in uses.items():
             account = changed.get(address, self.account(address))
             key = keys.version_key(address, height)
             value = self._database.get(keys.ACCOUNTS, key)
-            previous = self._last_used.get(address, keys.NEVER)
-            expected = keys.Version(height, account, previous, tuple(used))
+            sent, received = self._last.get(address, (keys.NEVER, keys.NEVER))
+            expected = keys.Version(height, account, sent, received, tuple(used))
             found = None if value is None else keys.decode_version(key, value)
             self._expect(height, f"account 0x{address.hex()}", found, expected)
             self._accounts[address] = account
-            if used:
-                self._last_used[address] = height
-        self._totals[keys.ACCOUNTS] += len(positions)
+            sends, receives = (any(use & how for use in used) for how in (keys.SENT, keys.RECEIVED))
+            self._last[address] = height if sends else sent, height if receives else received
+        self._totals[keys.ACCOUNTS] += len(uses)
 
     def compare_totals(self) -> None:
         """All that must be there is there; now nothing else may be, but for what is yet to be pruned."""

@@ -7,6 +7,7 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, BlockHeader, Tx
 from cairn.store.chain import ChainStore
+from cairn.store.history import Search, search_history
 from cairn.store.keys import Location
 from cairn.store.reader import ChainReader
 from tests.support.transfers import RULES, address, transfer
@@ -59,7 +60,8 @@ def head_of(reader: ChainReader) -> tuple[BlockHash, BlockHeader]:
 
 def history_of(reader: ChainReader, who: Address, before: Location | None = None, limit: int = 1_000) -> list[Location]:
     """Where an account's transactions are, newest first."""
-    return list(islice(reader.walk_history(who, before), limit))
+    steps = search_history(reader, Search(who), before)
+    return list(islice((step.location for step in steps if step.is_found), limit))
 
 
 def next_transfers(chain: ChainStore, count: int, to: int = 999) -> list[Tx]:

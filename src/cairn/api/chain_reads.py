@@ -13,7 +13,8 @@ from cairn.domain.merkle import grow_tree
 from cairn.domain.transactions import decode_record, split_records
 from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
-from cairn.store.keys import split_hashes
+from cairn.store.history import Search, Step, search_history
+from cairn.store.keys import Location, split_hashes
 from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
@@ -178,9 +179,9 @@ class ChainReads(ABC):
         """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
         return self.reader_at(height).account_at(address, height)
 
-    def walk_history(self, address: Address, before: tuple[int, int] | None) -> Iterator[tuple[int, int]]:
-        """Height and position of the account's transactions, newest first. Read as far as they are taken."""
-        return self._reader().walk_history(address, before)
+    def search_history(self, search: Search, after: Location | None) -> Iterator[Step]:
+        """The account's transactions behind `after`, in the order of the search. Read as far as they are taken."""
+        return search_history(self._reader(), search, after)
 
     # Answers in JSON.
 

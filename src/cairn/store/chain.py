@@ -46,8 +46,9 @@ class CachedAccount(msgspec.Struct, frozen=True, gc=False):
     """A cached account as of the head."""
 
     account: Account
-    last_used: int
-    """Height of its newest version that has transactions, or `NEVER`."""
+    last_sent: int
+    """Height of its newest version in which it sends, or `NEVER`."""
+    last_received: int
 
 
 class AccountCache(dict[Address, CachedAccount]):
@@ -387,30 +388,34 @@ class ChainStore(ChainReader):
         """Add a version of every account that the block changes or names; returns what is then known of them."""
         height = outcome.block.header.height
         changed = outcome.accounts
-        positions = keys.positions_of(outcome.block.txs)
+        txs = outcome.block.txs
+        uses = keys.uses_of(txs)
+        senders, recipients = {tx.sender for tx in txs}, {tx.to for tx in txs}
         suffix = keys.version_suffix(height)
         versions: list[tuple[bytes, bytes]] = []
         after: dict[Address, CachedAccount] = {}
-        for address, used in positions.items():
+        for address, used in uses.items():
             known = self._recent[address]
             account = changed.get(address) or known.account
-            versions.append((address + suffix, keys.encode_version(account, known.last_used) + used))
-            after[address] = CachedAccount(account, height)
+            sent, received = known.last_sent, known.last_received
+            versions.append((address + suffix, keys.encode_version(account, sent, received) + used))
+            after[address] = CachedAccount(
+                account, height if address in senders else sent, height if address in recipients else received
+            )
         # Fees (and balances from genesis) are not part of an account's history.
-        for address in changed.keys() - positions.keys():
+        for address in changed.keys() - uses.keys():
             known = self._recent[address]
-            versions.append((address + suffix, keys.encode_version(changed[address], known.last_used)))
-            after[address] = CachedAccount(changed[address], known.last_used)
+            account, sent, received = changed[address], known.last_sent, known.last_received
+            versions.append((address + suffix, keys.encode_version(account, sent, received)))
+            after[address] = CachedAccount(account, sent, received)
         batch.put_sorted(keys.ACCOUNTS, versions)
         return after
 
     def _load(self, address: Address) -> CachedAccount:
-        version = self._find_version(address, self.visible)
-        return (
-            CachedAccount(EMPTY_ACCOUNT, NEVER)
-            if version is None
-            else CachedAccount(version.account, version.last_used)
-        )
+        version = self.find_version(address, self.visible)
+        if version is None:
+            return CachedAccount(EMPTY_ACCOUNT, NEVER, NEVER)
+        return CachedAccount(version.account, version.latest(keys.SENT), version.latest(keys.RECEIVED))
 
     def _start_chain(self) -> None:
         outcome = genesis_outcome(self.genesis)

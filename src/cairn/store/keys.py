@@ -19,7 +19,7 @@
     tx_hashes    height 8                         the block's transaction hashes, 32 each, in its order
     txs          height 8 | chunk 4               records 282 each: number 16 * chunk up to 16 * chunk + 15
     tx_index     tx hash 32                       height 8 | position 4
-    accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | previous height 8 | positions 4 each
+    accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | sent before 8 | received before 8 | uses 4 each
 
 Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a
 height, which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key
@@ -27,15 +27,17 @@ after a flush (facebook/rocksdb#15051); a key that has one value for ever cannot
 the base, where nobody looks.
 So an account is not one record that changes: each block that touches it adds a version, the newest one first.
 
-`positions` of a version are those of the block's transactions that the account sends or receives: the versions are the
-account's history too. `previous height` is that of the newest earlier version that has positions (2^64-1: none), so
-that a proposer's history need not step over every block that only paid it fees.
+`uses` of a version are the block's transactions that the account sends or receives: position * 4, plus 1 if it sends,
+plus 2 if it receives. So the versions are the account's history too. `sent before` and `received before` are heights:
+of the newest earlier version in which it sends, and receives (-1: none). So whoever looks for one of the two steps over
+no version without it, such as those of a proposer that only got fees.
 
 Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from struct import Struct, error
 from typing import Final
 
@@ -70,8 +72,13 @@ PROBE_KEY: Final = b"probe"
 HASH_SIZE: Final = 32
 ADDRESS_SIZE: Final = 20
 CHUNK_RECORDS: Final = 16
-NEVER: Final = MAX_UINT64
-"""The previous height of an account that has no earlier transaction."""
+NEVER: Final = -1
+"""The height at which an account last sent, or received, that never did: below every other."""
+SENT: Final = 1
+RECEIVED: Final = 2
+EITHER: Final = SENT | RECEIVED
+"""What an account has to do with a transaction. A transfer to itself is both."""
+POSITION_STEP: Final = 4
 
 Location = tuple[int, int]
 """Height and position of a transaction."""
@@ -79,7 +86,7 @@ Location = tuple[int, int]
 _HEIGHT = Struct(">Q")
 _LOCATION = Struct(">QI")
 _VERSION_KEY = Struct(">20sQ")
-_VERSION = Struct(">32sQQ")
+_VERSION = Struct(">32sQqq")
 _BALANCE = Struct(">20s32s")
 _pack_version = _VERSION.pack
 
@@ -94,14 +101,22 @@ class Version(msgspec.Struct, frozen=True, gc=False):
 
     height: int
     account: Account
-    previous: int
-    """Height of the newest earlier version that has positions, or `NEVER`."""
-    positions: tuple[int, ...]
+    sent_before: int
+    """Height of the newest earlier version in which the account sends, or `NEVER`."""
+    received_before: int
+    uses: tuple[int, ...]
+    """`use_of` each of its transactions in the block, ascending."""
 
-    @property
-    def last_used(self) -> int:
-        """Height of the newest version, this one included, that has positions, or `NEVER`."""
-        return self.height if self.positions else self.previous
+    def before(self, how: int) -> int:
+        """Height of the newest earlier version that has a use of this kind, or `NEVER`."""
+        return max(self.sent_before if how & SENT else NEVER, self.received_before if how & RECEIVED else NEVER)
+
+    def has(self, how: int) -> bool:
+        return any(use & how for use in self.uses)
+
+    def latest(self, how: int) -> int:
+        """Like `before`, with this version."""
+        return self.height if self.has(how) else self.before(how)
 
 
 class StoredHead(msgspec.Struct, frozen=True):
@@ -162,30 +177,36 @@ def decode_version_key(key: bytes) -> tuple[Address, int]:
     return Address(address), MAX_UINT64 - inverted
 
 
-def encode_version(account: Account, previous: int) -> bytes:
-    """A version up to its positions, which follow ascending, each by `encode_position`."""
-    return _pack_version(account.balance.to_bytes(32, "big"), account.nonce, previous)
+def encode_version(account: Account, sent_before: int, received_before: int) -> bytes:
+    """A version up to its uses, which follow ascending, each by `encode_position`."""
+    return _pack_version(account.balance.to_bytes(32, "big"), account.nonce, sent_before, received_before)
 
 
 def decode_version(key: bytes, value: bytes) -> Version:
     extra = len(value) - _VERSION.size
     if len(key) != _VERSION_KEY.size or extra < 0 or extra % 4:
         raise Corrupt(f"a stored account has a key of {len(key)} and a value of {len(value)} bytes")
-    balance, nonce, previous = _VERSION.unpack_from(value)
-    positions = Struct(f">{extra // 4}I").unpack_from(value, _VERSION.size)
+    balance, nonce, sent_before, received_before = _VERSION.unpack_from(value)
+    uses = Struct(f">{extra // 4}I").unpack_from(value, _VERSION.size)
     account = Account(int.from_bytes(balance, "big"), nonce)
-    return Version(decode_version_key(key)[1], account, previous, positions)
+    return Version(decode_version_key(key)[1], account, sent_before, received_before, uses)
 
 
-def positions_of(txs: Iterable[Tx]) -> dict[Address, bytearray]:
-    """For each account, the positions of the transactions that it sends or receives, as a version holds them."""
-    positions: dict[Address, bytearray] = defaultdict(bytearray)
-    for position, tx in enumerate(txs):
-        packed = encode_position(position)
-        positions[tx.sender] += packed
-        if tx.to != tx.sender:
-            positions[tx.to] += packed
-    return positions
+def use_of(position: int, how: int) -> int:
+    """A transaction of a block as the versions of its accounts name it: by position, then by what it is to them."""
+    return position * POSITION_STEP + how
+
+
+def uses_of(txs: Iterable[Tx]) -> dict[Address, bytearray]:
+    """For each account, the transactions that it sends or receives, as a version holds them."""
+    uses: dict[Address, bytearray] = defaultdict(bytearray)
+    for place, tx in zip(count(0, POSITION_STEP), txs, strict=False):
+        if tx.to == tx.sender:
+            uses[tx.sender] += encode_position(place + EITHER)
+        else:
+            uses[tx.sender] += encode_position(place + SENT)
+            uses[tx.to] += encode_position(place + RECEIVED)
+    return uses
 
 
 def chunk_count(tx_count: int) -> int:

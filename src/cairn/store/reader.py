@@ -1,13 +1,12 @@
 """Reads the chain, in the core and in the workers alike."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
 from cairn.domain.errors import Corrupt
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, split_records
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
-from cairn.store.keys import NEVER, Location, Version
+from cairn.store.keys import Location, Version
 from cairn.store.rocks import Database
 
 
@@ -79,23 +78,33 @@ class ChainReader:
 
     def account_at(self, address: Address, height: int) -> Account:
         """The account after the block at `height`, which must not be below the base."""
-        version = self._find_version(address, height)
+        version = self.find_version(address, height)
         return EMPTY_ACCOUNT if version is None else version.account
 
-    def walk_history(self, address: Address, before: Location | None) -> Iterator[Location]:
-        """Where the account's transactions are, newest first: those before `before`. Read as far as they are taken.
+    def find_version(self, address: Address, height: int) -> Version | None:
+        """The account as of `height`."""
+        if height < 0:
+            return None
+        entry = self._database.first_of_prefix(keys.ACCOUNTS, keys.version_key(address, height))
+        return None if entry is None else keys.decode_version(*entry)
 
-        Nothing below the base is known any more, though the account's last version from there may be kept.
-        """
-        top = (self.visible, NEVER) if before is None or before[0] > self.visible else before
-        version = self._find_version(address, top[0])
-        while version is not None and version.height >= self.base:
-            positions = version.positions
-            # Those of one block may be thousands.
-            last = bisect_left(positions, top[1]) if version.height == top[0] else len(positions)
-            for index in range(last - 1, -1, -1):
-                yield version.height, positions[index]
-            version = self._previous_version(address, version)
+    def find_use(self, address: Address, how: int, height: int) -> Version | None:
+        """The newest version up to `height` in which the account has such a transaction, if it is kept."""
+        version = self.find_version(address, height)
+        if version is None or version.height < self.base:
+            return None
+        return version if version.has(how) else self.find_earlier_use(address, how, version)
+
+    def find_earlier_use(self, address: Address, how: int, version: Version) -> Version | None:
+        """The newest one before `version`, if it is kept."""
+        height = version.before(how)
+        if height < self.base:
+            return None
+        key = keys.version_key(address, height)
+        value = self._database.get(keys.ACCOUNTS, key)
+        if value is None:
+            raise Corrupt(f"account 0x{address.hex()} has no entry at height {height}, though a later one says so")
+        return keys.decode_version(key, value)
 
     def accounts_at(self, height: int) -> Iterator[tuple[Address, Version]]:
         """Every account as of `height`, in the order of addresses, as one consistent view of the time it starts."""
@@ -146,22 +155,3 @@ class ChainReader:
         found = (get(keys.ACCOUNTS, keys.version_key(address, height)) for address in keys.decode_balances(balances))
         # One is enough, and those that had the balance already have no version.
         return any(version is not None for version in found)
-
-    def _find_version(self, address: Address, height: int) -> Version | None:
-        """The account as of `height`."""
-        if height < 0:
-            return None
-        entry = self._database.first_of_prefix(keys.ACCOUNTS, keys.version_key(address, height))
-        return None if entry is None else keys.decode_version(*entry)
-
-    def _previous_version(self, address: Address, version: Version) -> Version | None:
-        """The newest earlier version that has transactions."""
-        if version.previous == NEVER or version.previous < self.base:
-            return None
-        key = keys.version_key(address, version.previous)
-        value = self._database.get(keys.ACCOUNTS, key)
-        if value is None:
-            raise Corrupt(
-                f"account 0x{address.hex()} has no entry at height {version.previous}, though a later one says so"
-            )
-        return keys.decode_version(key, value)

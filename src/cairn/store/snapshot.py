@@ -289,7 +289,7 @@ class Restore:
         if len(manifest.chunks) != parts:
             raise InvalidSnapshot(f"the snapshot has {len(manifest.chunks)} parts; it must have {parts}")
         self._txs: list[Tx] = []
-        self._positions: dict[Address, bytearray] = {}
+        self._uses: dict[Address, bytearray] = {}
         self._next = 0
         self._lattice = Lattice.empty()
         self._last_address = b""
@@ -345,7 +345,7 @@ class Restore:
                 f"block {self.height} commits to 0x{self._header.state_root.hex()}"
             )
         # Empty accounts that a transaction names; they are needed for their history only.
-        self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._positions))
+        self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._uses))
         return BlockOutcome(SealedBlock(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
 
     def _add_txs(self, chunk: bytes) -> None:
@@ -363,7 +363,7 @@ class Restore:
             if encode_record(again) != record:
                 raise InvalidSnapshot(f"transaction 0x{tx.hash.hex()} comes under a hash that is not its own")
             self._txs.append(tx)
-        self._positions = keys.positions_of(self._txs)
+        self._uses = keys.uses_of(self._txs)
 
     def _add_accounts(self, index: int, chunk: bytes) -> None:
         if index == self._tx_parts.count:
@@ -381,8 +381,9 @@ class Restore:
         batch = WriteBatch(self._database)
         for address, account in accounts:
             # Once only: what is left at the end are those that came with no account.
-            used = self._positions.pop(address, b"")
-            batch.put(keys.ACCOUNTS, keys.version_key(address, self.height), keys.encode_version(account, NEVER) + used)
+            used = self._uses.pop(address, b"")
+            version = keys.encode_version(account, NEVER, NEVER) + used
+            batch.put(keys.ACCOUNTS, keys.version_key(address, self.height), version)
         # Unsynced: the batch that makes the block the head is synced, and comes later in the same log.
         self._database.write(batch, sync=False)
 

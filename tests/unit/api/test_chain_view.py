@@ -15,6 +15,7 @@ from cairn.domain.merkle import grow_tree, tree_nodes
 from cairn.domain.transactions import decode_record
 from cairn.domain.types import DropReason, Phase, TxHash
 from cairn.store.follower import FollowerStore
+from cairn.store.history import Search
 from cairn.store.keys import split_hashes
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
 
@@ -90,7 +91,7 @@ async def test_reads_follow_the_notices(core: Core, view: ChainView) -> None:
     assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
     assert view.find_block(view.block_hash(1)) == view.block_at(1)
     assert view.account(ACCOUNTS[0]).nonce == 1
-    assert list(view.walk_history(ACCOUNTS[0], None)) == [(1, 0)]
+    assert [step.location for step in view.search_history(Search(ACCOUNTS[0]), None)] == [(1, 0)]
 
 
 async def test_listeners_hear_after_the_view(core: Core, view: ChainView) -> None:

@@ -319,7 +319,7 @@ def test_an_audit_finds_a_missing_header(directory: Path) -> None:
 
 def test_a_broken_link_in_an_accounts_history_is_damage(chain: ChainStore) -> None:
     grow(chain, 1, 1)
-    value = keys.encode_version(Account(1, 1), 0) + keys.encode_position(0)
+    value = keys.encode_version(Account(1, 1), 0, keys.NEVER) + keys.encode_position(keys.SENT)
     put(chain, keys.ACCOUNTS, keys.version_key(address(500), 1), value)
     with pytest.raises(Corrupt, match="has no entry at height 0, though a later one says so"):
         history_of(chain, address(500), None, 9)
@@ -329,7 +329,7 @@ def test_a_broken_link_in_an_accounts_history_is_damage(chain: ChainStore) -> No
 
 
 def known(number: int) -> CachedAccount:
-    return CachedAccount(Account(number, 0), number)
+    return CachedAccount(Account(number, 0), number, number)
 
 
 class Loading:

@@ -22,13 +22,23 @@ def test_blocks_and_chunks_sort_by_height_then_number() -> None:
 
 def test_a_version_is_read_as_it_was_written() -> None:
     key = keys.version_key(address(7), 12)
-    value = keys.encode_version(Account(2**256 - 1, 2**64 - 1), keys.NEVER) + keys.encode_position(3)
-    assert keys.decode_version(key, value) == keys.Version(12, Account(2**256 - 1, 2**64 - 1), keys.NEVER, (3,))
+    use = keys.use_of(3, keys.SENT)
+    value = keys.encode_version(Account(2**256 - 1, 2**64 - 1), keys.NEVER, 11) + keys.encode_position(use)
+    assert keys.decode_version(key, value) == keys.Version(12, Account(2**256 - 1, 2**64 - 1), keys.NEVER, 11, (use,))
 
 
-def test_a_version_without_transactions_passes_on_where_the_last_one_with_some_is() -> None:
-    assert keys.Version(9, Account(), 4, ()).last_used == 4
-    assert keys.Version(9, Account(), 4, (0,)).last_used == 9
+@pytest.mark.parametrize(
+    ("use", "latest"), [(0, (4, 6, 6)), (keys.SENT, (9, 6, 9)), (keys.RECEIVED, (4, 9, 9)), (keys.EITHER, (9, 9, 9))]
+)
+def test_a_version_says_where_the_account_last_sent_and_received(use: int, latest: tuple[int, int, int]) -> None:
+    version = keys.Version(9, Account(), 4, 6, (use,))
+    assert tuple(version.latest(how) for how in (keys.SENT, keys.RECEIVED, keys.EITHER)) == latest
+    assert tuple(version.before(how) for how in (keys.SENT, keys.RECEIVED, keys.EITHER)) == (4, 6, 6)
+
+
+def test_an_account_that_never_sent_or_received_says_so() -> None:
+    version = keys.Version(9, Account(), keys.NEVER, keys.NEVER, ())
+    assert version.latest(keys.EITHER) == keys.NEVER
 
 
 def test_the_head_is_read_as_it_was_written() -> None:
@@ -42,9 +52,9 @@ def test_the_head_is_read_as_it_was_written() -> None:
         lambda: keys.decode_height(b"1234567"),
         lambda: keys.decode_location(b"12345678"),
         lambda: keys.decode_head(bytes(100)),
-        lambda: keys.decode_version(bytes(28), bytes(47)),
-        lambda: keys.decode_version(bytes(28), bytes(50)),
-        lambda: keys.decode_version(bytes(27), bytes(48)),
+        lambda: keys.decode_version(bytes(28), bytes(55)),
+        lambda: keys.decode_version(bytes(28), bytes(58)),
+        lambda: keys.decode_version(bytes(27), bytes(56)),
         lambda: keys.decode_stored_header(bytes(32) + b"\xc0"),
     ],
 )

@@ -128,7 +128,7 @@ def test_no_snapshot_is_taken_of_accounts_that_do_not_match_the_state_root(chain
     if harm == "lost":
         batch.delete(keys.ACCOUNTS, key)
     else:
-        batch.put(keys.ACCOUNTS, key, keys.encode_version(Account(1, 0), keys.NEVER))
+        batch.put(keys.ACCOUNTS, key, keys.encode_version(Account(1, 0), keys.NEVER, keys.NEVER))
     database_of(chain).write(batch)
     with pytest.raises(Corrupt, match="the accounts in the store have the root 0x[0-9a-f]{64}; block 2 commits to 0x"):
         take_snapshot(chain)

@@ -58,6 +58,7 @@ from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxDropped, 
 from cairn.domain.json_fields import titled
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import Address, BlockHash, TxHash
+from cairn.store.history import Search
 from cairn.time_shares import in_slices
 
 IMMUTABLE = "public, max-age=31536000, immutable"
@@ -333,8 +334,9 @@ class Lookups:
         items: list[bytes] = []
         last: tuple[int, int] | None = None
         cursor: str | None = None
-        history = islice(self._view.walk_history(address, after), limit + 1)
-        async for height, position in self._view.in_slices(history):
+        history = islice(self._view.search_history(Search(address), after), limit + 1)
+        async for step in self._view.in_slices(history):
+            height, position = step.location
             # Other requests were served meanwhile, and the oldest blocks may have been removed.
             if height < self._view.base:
                 break
