@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cairn.api.description.openapi import AMOUNT_FORMAT
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.json_fields import ADDRESS_FORMAT
-from cairn.domain.types import MAX_UINT256, Address
+from cairn.domain.json_fields import ADDRESS_FORMAT, REFERENCE_FORMAT
+from cairn.domain.types import MAX_DATA_BYTES, MAX_UINT256, Address
 
 SPELLINGS = (checksum_address, lambda address: "0x" + address.hex(), lambda address: "0x" + address.hex().upper())
 
@@ -19,6 +19,8 @@ schemathesis.openapi.format(
     ADDRESS_FORMAT, st.builds(lambda spell, at: spell(at), st.sampled_from(SPELLINGS), addresses)
 )
 schemathesis.openapi.format(AMOUNT_FORMAT, st.integers(min_value=0, max_value=MAX_UINT256).map(str))
+texts = st.text(min_size=1, max_size=MAX_DATA_BYTES).filter(str.isprintable)
+schemathesis.openapi.format(REFERENCE_FORMAT, texts.filter(lambda text: len(text.encode()) <= MAX_DATA_BYTES))
 
 
 @schemathesis.hook
@@ -33,10 +35,12 @@ def map_body(context: schemathesis.HookContext, body: object) -> object:
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: "schemathesis.Case[Any]", kwargs: dict[str, Any]) -> None:
-    """A valid price is one that fits the type, and a tip one that is within what is paid at most."""
+    """A valid price is one that fits the type, a tip one that is within what is paid at most; data is given once."""
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
     if is_valid and case.operation.path == "/tx" and isinstance(case.body, dict):
         case.body = with_fitting_prices(case.body)
+        if "reference" in case.body:
+            case.body.pop("data", None)
 
 
 def with_fitting_prices(submission: dict[str, Any]) -> dict[str, Any]:

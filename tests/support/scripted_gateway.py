@@ -20,7 +20,13 @@ from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.domain.types import Address, Tx, TxHash
 
 INFO = ChainInfo(
-    chain_id=1337, gas_price=10**9, block_gas_limit=210_000_000, engine="embedded", store_path="", signs_for=[]
+    chain_id=1337,
+    gas_price=10**9,
+    block_gas_limit=210_000_000,
+    max_data_bytes=256,
+    engine="embedded",
+    store_path="",
+    signs_for=[],
 )
 DEV_METHODS = list(methods_of(DevCalls))
 _A = TypeVar("_A")

@@ -1,8 +1,13 @@
 """Public JSON of blocks and transactions, assembled from stored parts without an encoder, for speed."""
 
+import msgspec
+
 from cairn.core.gateway import PendingTx
 from cairn.domain.answers import Header, SignedFields, queued_reason
+from cairn.domain.references import reference_of
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, BlockHash, BlockHeader, Tx
+
+_encode = msgspec.json.Encoder().encode
 
 
 def hex_text(data: bytes) -> str:
@@ -14,10 +19,17 @@ def _own_fields(tx: Tx) -> str:
         f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value},"nonce":{tx.nonce}'
         f',"gas":{tx.gas},"gasPrice":{tx.gas_price}'
     )
-    if tx.kind == LEGACY:
-        return own
-    caps = f',"maxFeePerGas":{tx.max_fee},"maxPriorityFeePerGas":{tx.max_tip}' if tx.kind == DYNAMIC_FEE else ""
-    return f'{own},"type":{tx.kind}{caps}'
+    if tx.kind != LEGACY:
+        caps = f',"maxFeePerGas":{tx.max_fee},"maxPriorityFeePerGas":{tx.max_tip}' if tx.kind == DYNAMIC_FEE else ""
+        own = f'{own},"type":{tx.kind}{caps}'
+    return own + _data_fields(tx.data) if tx.data else own
+
+
+def _data_fields(data: bytes) -> str:
+    reference = reference_of(data)
+    # The sender chose the text: the encoder escapes it.
+    shown = "" if reference is None else f',"reference":{_encode(reference).decode()}'
+    return f',"data":"0x{data.hex()}"{shown}'
 
 
 def pending_json(pending: PendingTx) -> bytes:
@@ -90,4 +102,5 @@ def signed_view(tx: Tx) -> SignedFields:
         type=tx.kind,
         max_fee_per_gas=tx.max_fee if is_dynamic else None,
         max_priority_fee_per_gas=tx.max_tip if is_dynamic else None,
+        data=hex_text(tx.data) if tx.data else None,
     )

@@ -103,6 +103,7 @@ class ChainInfo(msgspec.Struct, frozen=True):
     chain_id: int
     gas_price: int
     block_gas_limit: int
+    max_data_bytes: int
     engine: str
     store_path: str
     """Empty during a revert: nothing may be read until the next `ChainInfo`."""

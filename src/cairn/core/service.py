@@ -199,6 +199,7 @@ class Core(CoreGateway):
             chain_id=rules.chain_id,
             gas_price=rules.gas_price,
             block_gas_limit=rules.block_gas_limit,
+            max_data_bytes=rules.max_data_bytes,
             engine=self.engine.name,
             store_path="" if reverts.is_decided else str(self._chain.directory),
             signs_for=list(self._keys),

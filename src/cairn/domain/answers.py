@@ -15,6 +15,7 @@ from cairn.domain.headers import block_hash
 from cairn.domain.json_fields import (
     AddressText,
     ChainId,
+    DataText,
     EngineAddress,
     Gas,
     GasPrice,
@@ -29,20 +30,33 @@ from cairn.domain.json_fields import (
     PublicKeyText,
     Queued,
     QueuedReason,
+    ReferenceText,
     Sequence,
     Time,
     TxType,
     ValidatorName,
     Value,
     about,
+    find_data,
     hex_bytes,
     integer,
     ref,
     wei,
 )
 from cairn.domain.merkle import verify_inclusion
+from cairn.domain.references import reference_of
 from cairn.domain.transactions import build_tx, price_terms
-from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, BlockHeader, Draft, DropReason, Phase
+from cairn.domain.types import (
+    LEGACY,
+    MAX_DATA_BYTES,
+    Address,
+    BlockHash,
+    BlockHeader,
+    Draft,
+    DropReason,
+    Phase,
+    intrinsic_gas,
+)
 
 PROBLEM_TYPE = "urn:cairn:problem:"
 EVIDENCE_KINDS = {
@@ -99,6 +113,8 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
     type: TxType = LEGACY
     max_fee_per_gas: MaxFee = None
     max_priority_fee_per_gas: MaxTip = None
+    data: DataText = None
+    reference: ReferenceText = None
 
     @property
     def cost(self) -> int:
@@ -162,6 +178,17 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
     type: TxType = LEGACY
     max_fee_per_gas: MaxFee = None
     max_priority_fee_per_gas: MaxTip = None
+    data: DataText = None
+
+    @property
+    def data_bytes(self) -> bytes:
+        """The data, empty if there is none. Raises `ValueError` if it is malformed."""
+        if self.data is None:
+            return b""
+        found = find_data(self.data)
+        if not found or self.data != self.data.lower():
+            raise ValueError("data is not 0x and lower-case hexadecimal digits")
+        return found
 
     def computed_price(self, base_fee: int) -> int:
         """What it pays for a unit of gas. Raises `ValueError` unless it has the fields of its type."""
@@ -179,7 +206,7 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
         signature = _raw(self.signature)
         try:
             price, caps = self.gas_price or 0, (self.max_fee_per_gas or 0, self.max_priority_fee_per_gas or 0)
-            draft = Draft(sender, to, self.value, self.gas, price, self.nonce, self.type, *caps)
+            draft = Draft(sender, to, self.value, self.gas, price, self.nonce, self.type, *caps, self.data_bytes)
             tx = build_tx(draft, signature, chain_id)
         except Rejected as refused:
             raise ValueError(refused.detail) from None
@@ -276,7 +303,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
     def check_same(self, tx: ConfirmedTransaction) -> None:
         """Check that `tx` has the same fields as this proof, which must be verified. Raises `InvalidProof`."""
         signed = self.transaction
-        price = signed.computed_price(self.header.base_fee_per_gas)
+        price, data = signed.computed_price(self.header.base_fee_per_gas), signed.data_bytes
         proven = {
             **{name: getattr(signed, name) for name in ("sender", "to", "value", "nonce", "gas", "type")},
             **{name: getattr(signed, name) for name in ("max_fee_per_gas", "max_priority_fee_per_gas")},
@@ -285,7 +312,9 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             "block_height": self.header.block_height,
             "block_hash": self.header.hash,
             "transaction_index": self.transaction_index,
-            "fee": TRANSFER_GAS * price,
+            "fee": intrinsic_gas(data) * price,
+            "data": signed.data,
+            "reference": reference_of(data),
         }
         for name, value in proven.items():
             if getattr(tx, name) != value:
@@ -321,6 +350,9 @@ class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     chain_id: ChainId
     gas_price: Annotated[int, wei("The least gas price that is accepted, in wei.")]
     block_gas_limit: Annotated[int, integer("The most gas that a block can use.")]
+    max_data_bytes: Annotated[
+        int, integer("The most data that a transfer can carry, in bytes; 0 if none.", MAX_DATA_BYTES)
+    ]
     engine: Annotated[str, about("What makes the blocks: `embedded` or `cometbft`.")]
     version: Annotated[str, about("Version of the node.")]
     head: Head

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from cairn.domain.governance import MAX_NAME_BYTES, MAX_POWER, NAME_PATTERN
-from cairn.domain.types import MAX_UINT256, TRANSFER_GAS
+from cairn.domain.types import MAX_DATA_BYTES, MAX_UINT256, TRANSFER_GAS
 
 MAX_INT64 = 2**63 - 1
 """The largest integer of generated clients. The node's own go to 2^64-1, but no count comes near that."""
@@ -21,10 +21,12 @@ MAX_POSITION = 2**32 - 1
 MAX_BATCH = 100
 """Transactions in one `POST /txs`."""
 ADDRESS_FORMAT = "ethereum-address"
+REFERENCE_FORMAT = "printable-text"
 ANY_HASH = "^0x[0-9a-fA-F]{64}$"
 PUBLIC_KEY_PATTERN = "^[A-Za-z0-9+/]{43}=$"
 SIGNATURE_PATTERN = "^0x[0-9a-fA-F]{130}$"
 CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+REFERENCE = "invoice 4711"
 
 
 def about(description: str, **schema: Any) -> Meta:
@@ -78,7 +80,7 @@ ChainId = Annotated[int, integer("Chain id (EIP-155).")]
 Position = Annotated[int, integer("Position in the block, from 0.", MAX_POSITION)]
 Value = Annotated[int, wei("Wei transferred.")]
 Nonce = Annotated[int, integer("Number of the transaction among its sender's, from 0.")]
-Gas = Annotated[int, integer(f"Gas limit; a transfer uses {TRANSFER_GAS}.")]
+Gas = Annotated[int, integer(f"Gas limit; a transfer uses {TRANSFER_GAS}, and 16 a byte of data, 4 a zero byte.")]
 GasPrice = Annotated[int, wei("Wei paid per unit of gas.")]
 TxType = Annotated[
     int, integer("Type of the transaction: 2 (EIP-1559), 1 (EIP-2930), or 0 (legacy), which may be left out.", 2)
@@ -90,6 +92,17 @@ Queued = Annotated[
     about("True while a nonce of its sender before it is missing: no block can hold it yet. Otherwise left out."),
 ]
 QueuedReason = Annotated[str | None, about("If it is queued: what it waits for, such as `waits for nonce 3`.")]
+DataText = Annotated[
+    str | None,
+    about(
+        "What the payment is for, in bytes: 0x and hexadecimal digits. Left out if there is none.",
+        pattern=f"^0x([0-9a-f]{{2}}){{1,{MAX_DATA_BYTES}}}$",
+    ),
+]
+ReferenceText = Annotated[
+    str | None,
+    about("`data` as text, if it is printable UTF-8.", minLength=1, maxLength=MAX_DATA_BYTES, examples=[REFERENCE]),
+]
 
 PublicKeyText = Annotated[str, about("Ed25519, in base64.", pattern=PUBLIC_KEY_PATTERN)]
 Power = Annotated[int, integer("The weight of the validator's vote.", MAX_POWER)]
@@ -110,6 +123,11 @@ def find_bytes(text: object, size: int) -> bytes | None:
     except ValueError:
         return None
     return found if len(found) == size else None
+
+
+def find_data(text: object) -> bytes | None:
+    """Like `find_bytes`, of any length."""
+    return find_bytes(text, (len(text) - 2) // 2) if isinstance(text, str) else None
 
 
 def find_decimal(text: object, most_digits: int = MAX_AMOUNT_DIGITS) -> int | None:

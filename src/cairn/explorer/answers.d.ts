@@ -35,6 +35,7 @@ export interface Chain {
     chainId: bigint;
     gasPrice: bigint;
     blockGasLimit: bigint;
+    maxDataBytes: bigint;
     engine: string;
     version: string;
     head: ChainHead;
@@ -60,6 +61,8 @@ export interface ConfirmedTransaction {
     type?: bigint;
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
+    data?: string;
+    reference?: string;
     blockHeight: bigint;
     blockHash: string;
     transactionIndex: bigint;
@@ -114,6 +117,8 @@ export interface MempoolItem {
     type?: bigint;
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
+    data?: string;
+    reference?: string;
     receivedAt: bigint;
     queued?: boolean;
     queuedReason?: string;
@@ -137,6 +142,8 @@ export interface PendingTransaction {
     type?: bigint;
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
+    data?: string;
+    reference?: string;
     notHeld?: "evicted" | "expired" | "replaced";
     replacedBy?: string;
     queued?: boolean;
@@ -188,6 +195,7 @@ export interface SignedTransaction {
     type?: bigint;
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
+    data?: string;
 }
 
 export interface Submission {
@@ -201,6 +209,8 @@ export interface Submission {
     type?: bigint;
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
+    data?: string;
+    reference?: string;
 }
 
 export type SubmissionBatch = Submission[];

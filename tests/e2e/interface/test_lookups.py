@@ -212,7 +212,8 @@ def test_a_malformed_query_is_refused_with_400(node: PublicNode, target: str) ->
 
 def test_chain(node: PublicNode) -> None:
     chain = node.read("/chain")
-    assert set(chain) == {"chainId", "gasPrice", "blockGasLimit", "engine", "version", "head", "mempool"}
+    rules = {"chainId", "gasPrice", "blockGasLimit", "maxDataBytes"}
+    assert set(chain) == rules | {"engine", "version", "head", "mempool"}
     assert (chain["chainId"], chain["gasPrice"]) == (1337, GWEI)
     assert chain["engine"] in {"embedded", "cometbft"}
     assert set(chain["head"]) == {"blockHeight", "hash", "timestamp"}

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from cairn.api.chain_json import block_json, confirmed_json, header_view, mempool_json, pending_json
+from cairn.api.bodies import as_strings
+from cairn.api.chain_json import block_json, confirmed_json, header_view, mempool_json, pending_json, signed_view
 from cairn.core.gateway import PendingTx
 from cairn.domain.answers import Block, ConfirmedTransaction, MempoolItem, PendingTransaction
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, BlockHeader, Tx, TxHash
@@ -78,6 +79,35 @@ def test_a_confirmed_transaction_has_its_block_and_its_fee() -> None:
     }
 
 
+HOSTILE = '","value":5,"status":"confirmed" \\" \\ </script> <b> 😀 gasPrice":1'
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"invoice 4711", {"data": "0x" + b"invoice 4711".hex(), "reference": "invoice 4711"}),
+        (HOSTILE.encode(), {"data": "0x" + HOSTILE.encode().hex(), "reference": HOSTILE}),
+        (b"\x00\xff", {"data": "0x00ff"}),
+        (b"two\nlines", {"data": "0x" + b"two\nlines".hex()}),
+        ("\u202eevil".encode(), {"data": "0x" + "\u202eevil".encode().hex()}),
+    ],
+)
+def test_data_is_shown_and_its_text_where_it_is_printable(data: bytes, shown: dict[str, str]) -> None:
+    tx = replace(TX, data=data)
+    own = OWN | shown
+    assert json.loads(pending_json(PendingTx(tx, 0))) == {"txHash": "0x" + "aa" * 32, "status": "pending"} | own
+    assert json.loads(mempool_json(PendingTx(tx, 7))) == {"txHash": "0x" + "aa" * 32, "receivedAt": 7} | own
+    confirmed = json.loads(confirmed_json(tx, 7, 3, BLOCK_HASH))
+    assert confirmed == confirmed | own | {"fee": tx.gas_used * 10**30}
+    signed = msgspec.to_builtins(signed_view(tx))
+    assert (signed["data"], "reference" in signed) == (shown["data"], False)
+
+
+def test_text_of_a_sender_is_no_amount() -> None:
+    shown = json.loads(as_strings(confirmed_json(replace(TX, data=HOSTILE.encode()), 7, 3, BLOCK_HASH)))
+    assert (shown["reference"], shown["value"]) == (HOSTILE, str(MAX_UINT256))
+
+
 def test_a_block_has_its_header_and_the_hashes_of_its_transactions() -> None:
     hashes = b"\xaa" * 32 + b"\xbb" * 32
     block = json.loads(block_json(BLOCK_HASH, HEADER, hashes))
@@ -87,10 +117,11 @@ def test_a_block_has_its_header_and_the_hashes_of_its_transactions() -> None:
     assert json.loads(block_json(BLOCK_HASH, HEADER, b""))["transactions"] == []
 
 
+@pytest.mark.parametrize("data", [b"", b"invoice 4711", b"\x00"])
 @pytest.mark.parametrize("kind", [LEGACY, DYNAMIC_FEE])
-def test_json_written_without_an_encoder_has_the_fields_of_its_type(kind: int) -> None:
+def test_json_written_without_an_encoder_has_the_fields_of_its_type(kind: int, data: bytes) -> None:
     """Each field that the type has, and no other: what is read into the type and written again is the same."""
-    tx = replace(TX, kind=kind, max_fee=10**31, max_tip=10**29)
+    tx = replace(TX, kind=kind, max_fee=10**31, max_tip=10**29, data=data)
     for text, described in (
         (pending_json(PendingTx(tx, 0)), PendingTransaction),
         (mempool_json(PendingTx(tx, 7)), MempoolItem),

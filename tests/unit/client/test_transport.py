@@ -57,6 +57,7 @@ OTHER_CHAIN = {
     "chainId": 1,
     "gasPrice": 1,
     "blockGasLimit": 210_000_000,
+    "maxDataBytes": 256,
     "engine": "embedded",
     "version": "0",
     "head": {"blockHeight": 5, "hash": "0x", "timestamp": 1},

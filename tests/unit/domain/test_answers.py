@@ -17,7 +17,10 @@ from cairn.domain.answers import (
     Transaction,
 )
 from cairn.domain.errors import InvalidProof
+from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
+from cairn.domain.transactions import sign_draft
+from cairn.domain.types import Draft
 from tests.support.lies import lies_about
 
 SIGNED = [Account.dev(5).sign("0x" + "bb" * 20, 7, nonce=nonce, chain_id=1337, gas_price=10**9) for nonce in range(5)]
@@ -159,6 +162,42 @@ def test_a_proof_with_any_single_field_changed_is_refused() -> None:
         msgspec.convert(lie, Proof).verify(SIGNED[2].tx_hash, header().hash)
 
     assert unnoticed(truth, check) == []
+
+
+@pytest.mark.parametrize("data", [b"invoice 4711", b"\x00\xff"])
+def test_a_proof_covers_the_data_and_the_fee_for_it(data: bytes) -> None:
+    sender, key = DEV_KEYS[5]
+    tx = sign_draft(Draft(sender, sender, 7, 30_000, 10**9, 0, data=data), key, 1337)
+    tx_hash, own = "0x" + tx.hash.hex(), "0x" + sender.hex()
+    told = {"from": own, "to": own, "value": 7, "nonce": 0, "gas": 30_000, "gasPrice": 10**9, "data": "0x" + data.hex()}
+    signed = msgspec.convert(told | {"signature": "0x" + tx.signature.hex()}, SignedFields)
+    block = header(tx_root([tx.hash]), transaction_count=1, gas_used=tx.gas_used)
+    proven = Proof(tx_hash, signed, 0, [], block)
+    proven.verify(tx_hash, block.hash)
+    text = {"reference": data.decode()} if data.isascii() else {}
+    place = {"txHash": tx_hash, "blockHash": block.hash, "fee": tx.gas_used * 10**9}
+    truth = msgspec.convert(CONFIRMED | told | place | text, ConfirmedTransaction)
+    proven.check_same(truth)
+
+    def check_proof(lie: object) -> None:
+        msgspec.convert(lie, Proof).verify(tx_hash, block.hash)
+
+    def check_answer(lie: object) -> None:
+        answer = msgspec.convert(lie, Transaction)
+        assert isinstance(answer, ConfirmedTransaction)
+        proven.check_same(answer)
+
+    assert unnoticed(proven, check_proof) == []
+    assert unnoticed(truth, check_answer) == []
+    with pytest.raises(InvalidProof, match="reference"):
+        check_answer(msgspec.to_builtins(truth) | {"reference": "invoice 4712"})
+
+
+@pytest.mark.parametrize("written", ["0x", "00ff", "0xFF", "0x0", "0x" + "00" * 257])
+def test_a_proof_with_malformed_data_is_refused(written: str) -> None:
+    lie = proof(transaction=msgspec.structs.replace(proof().transaction, data=written))
+    with pytest.raises(InvalidProof, match="cannot be read"):
+        lie.verify(SIGNED[2].tx_hash)
 
 
 def test_a_transaction_with_any_field_unlike_its_proof_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Examples of what is sent and answered, by schema: the first payment of a dev chain, and what the node says of it.
+"""Examples of what is sent and answered, by schema: two payments of a dev chain, and what the node says of them.
 
 They are the same on every chain. The page at /docs fills in what exists on its own.
 """
@@ -6,8 +6,8 @@ They are the same on every chain. The page at /docs fills in what exists on its 
 from typing import Any
 
 from cairn.domain.answers import PROBLEM_TYPE
-from cairn.domain.json_fields import CHECKSUMMED
-from cairn.domain.types import TRANSFER_GAS
+from cairn.domain.json_fields import CHECKSUMMED, REFERENCE
+from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, intrinsic_gas
 
 SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 RECIPIENT = CHECKSUMMED.lower()
@@ -36,6 +36,23 @@ CONFIRMED = PENDING | {
     "blockHash": BLOCK_HASH,
     "transactionIndex": 0,
     "fee": TRANSFER_GAS * GAS_PRICE,
+}
+REFERENCE_GAS = intrinsic_gas(REFERENCE.encode())
+WITH_REFERENCE = TRANSFER | {"nonce": 1, "gas": REFERENCE_GAS}
+SIGNED_WITH_REFERENCE = WITH_REFERENCE | {
+    "reference": REFERENCE,
+    "signature": (
+        "0x7be2e81ef50d01e16fadc8811d10b54703ff9dfcce19ac4864bbe75810dd1cd8"
+        "5886b80150635e8f306d908dc8577b709b8a0bc171e611b8116964dc75fe13dc01"
+    ),
+}
+CONFIRMED_WITH_REFERENCE = CONFIRMED | {
+    **WITH_REFERENCE,
+    "txHash": "0xfd03c88bcea7c86386925bdb00ada9856e5e6d72e0fab49c29bce9d5b5d85b78",
+    "data": "0x" + REFERENCE.encode().hex(),
+    "reference": REFERENCE,
+    "transactionIndex": 1,
+    "fee": REFERENCE_GAS * GAS_PRICE,
 }
 HEADER = {
     "blockHeight": 1,
@@ -70,7 +87,7 @@ EXAMPLES: dict[str, Any] = {
     "Transaction": CONFIRMED,
     "PendingTransaction": PENDING,
     "ConfirmedTransaction": CONFIRMED,
-    "TransactionHistory": [CONFIRMED],
+    "TransactionHistory": [CONFIRMED_WITH_REFERENCE, CONFIRMED],
     "SignedTransaction": SIGNED_TRANSFER,
     "Mempool": [{"txHash": TX_HASH} | TRANSFER | {"receivedAt": TIME}],
     "Block": HEADER | {"transactions": [TX_HASH]},
@@ -87,6 +104,7 @@ EXAMPLES: dict[str, Any] = {
         "chainId": CHAIN_ID,
         "gasPrice": GAS_PRICE,
         "blockGasLimit": 210_000_000,
+        "maxDataBytes": MAX_DATA_BYTES,
         "engine": "embedded",
         "version": "0.1.0",
         "head": {"blockHeight": 1, "hash": BLOCK_HASH, "timestamp": TIME},
@@ -124,4 +142,8 @@ EXAMPLES: dict[str, Any] = {
     "Probe": {"status": "alive"},
     "Readiness": {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}},
     "RpcAnswer": {"jsonrpc": "2.0", "id": 1, "result": "0x1"},
+}
+FURTHER_EXAMPLES: dict[str, Any] = {
+    "Transaction": CONFIRMED_WITH_REFERENCE,
+    "ConfirmedTransaction": CONFIRMED_WITH_REFERENCE,
 }

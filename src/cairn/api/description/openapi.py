@@ -6,7 +6,13 @@ from typing import Any
 import msgspec
 
 from cairn.api.bodies import JSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE
-from cairn.api.description.examples import EXAMPLES, SIGNED_TRANSFER
+from cairn.api.description.examples import (
+    EXAMPLES,
+    FURTHER_EXAMPLES,
+    REFERENCE_GAS,
+    SIGNED_TRANSFER,
+    SIGNED_WITH_REFERENCE,
+)
 from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas, rpc_schemas
 from cairn.api.description.pages import Explorer, Pages
 from cairn.api.parameters import Parameter
@@ -19,7 +25,7 @@ from cairn.api.rpc.endpoints import RpcEndpoint
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Problem, Submitted
 from cairn.domain.errors import ANSWERED, BY_CODE
-from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
+from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, REFERENCE
 from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"
@@ -191,8 +197,10 @@ def described_schemas() -> Json:
 def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
     for name, example in EXAMPLES.items():
         schemas[name]["examples"] = [example]
+    for name, example in FURTHER_EXAMPLES.items():
+        schemas[name]["examples"].append(example)
     submission = schemas["Submission"]
-    submission["examples"] = [SIGNED_TRANSFER]
+    submission["examples"] = [SIGNED_TRANSFER, SIGNED_WITH_REFERENCE]
     submission["x-signs-for"] = ["0x" + address.hex() for address in signs_for]
     if signs_for:
         submission["properties"]["signature"]["description"] += (
@@ -201,6 +209,7 @@ def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
         # First, because it works at any time: the nonce of the other one is used by the first payment.
         unsigned = {"from": submission["x-signs-for"][0], "to": CHECKSUMMED, "value": "10", "gas": TRANSFER_GAS}
         submission["examples"].insert(0, unsigned)
+        submission["examples"].insert(1, unsigned | {"gas": REFERENCE_GAS, "reference": REFERENCE})
     else:
         submission["required"].append("signature")
     schemas["SubmissionBatch"]["examples"] = [submission["examples"][:1]]

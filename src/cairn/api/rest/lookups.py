@@ -366,6 +366,7 @@ class Lookups:
                 chain_id=info.chain_id,
                 gas_price=info.gas_price,
                 block_gas_limit=info.block_gas_limit,
+                max_data_bytes=info.max_data_bytes,
                 engine=info.engine,
                 version=cairn.__version__,
                 head=Head(header.height, hex_text(block_hash), header.timestamp),

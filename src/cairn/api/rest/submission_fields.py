@@ -18,17 +18,22 @@ from cairn.domain.json_fields import (
     MAX_AMOUNT_DIGITS,
     MAX_BATCH,
     MAX_EXACT_DOUBLE,
+    REFERENCE,
+    REFERENCE_FORMAT,
     AnyAddressText,
     TxType,
+    about,
     find_bytes,
+    find_data,
     find_decimal,
     hex_bytes,
     integer,
     ref,
     wei,
 )
+from cairn.domain.references import data_of
 from cairn.domain.transactions import price_terms
-from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, Draft
+from cairn.domain.types import DYNAMIC_FEE, MAX_DATA_BYTES, MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, Draft
 
 SIGNATURE_BYTES = 65
 
@@ -53,7 +58,11 @@ class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, renam
     to: AnyAddressText
     value: Annotated[int | str, wei("Wei to transfer.")]
     gas: Annotated[
-        int, integer(f"Gas limit. A transfer uses {TRANSFER_GAS}; a higher limit is accepted and not charged.")
+        int,
+        integer(
+            f"Gas limit. A transfer uses {TRANSFER_GAS}, and for data 16 a byte, 4 a zero byte; a higher limit is "
+            "accepted and not charged."
+        ),
     ]
     nonce: Annotated[
         int | UnsetType, integer("Number of the transaction among its sender's. If left out, the sender's next nonce.")
@@ -62,7 +71,7 @@ class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, renam
     signature: Annotated[
         str | UnsetType,
         hex_bytes(65, "The sender's signature: r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or "
-                  "28). It covers the transaction with empty data and an empty access list.", "0-9a-fA-F"),
+                  "28). It covers the transaction with its data and an empty access list.", "0-9a-fA-F"),
     ] = UNSET  # fmt: skip
     type: TxType | UnsetType = UNSET
     maxFeePerGas: Annotated[
@@ -73,6 +82,25 @@ class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, renam
     maxPriorityFeePerGas: Annotated[
         int | str | UnsetType,
         wei("Type 2 only, instead of gasPrice: the tip per unit of gas, in wei. If left out, 0."),
+    ] = UNSET
+    data: Annotated[
+        str | UnsetType,
+        about(
+            "What the payment is for, in bytes: 0x and hexadecimal digits, at most the chain's maxDataBytes. Everybody "
+            "can read it for ever: no personal data.",
+            pattern=f"^0x([0-9a-fA-F]{{2}}){{0,{MAX_DATA_BYTES}}}$",
+        ),
+    ] = UNSET
+    reference: Annotated[
+        str | UnsetType,
+        about(
+            "Instead of `data`: the same as printable text, in UTF-8.",
+            minLength=1,
+            maxLength=MAX_DATA_BYTES,
+            examples=[REFERENCE],
+            # A pattern cannot express which characters are printable, nor how many bytes they have.
+            format=REFERENCE_FORMAT,
+        ),
     ] = UNSET
 
 
@@ -161,9 +189,25 @@ def read_fields(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
     kind = _type(fields["type"]) if "type" in fields else None
     prices = amount("gasPrice"), amount("maxFeePerGas"), amount("maxPriorityFeePerGas")
     nonce = _integer("nonce", fields["nonce"], MAX_UINT64) if "nonce" in fields else None
+    data = read_data(fields.get("data", UNSET), fields.get("reference", UNSET))
     signature = _signature(fields["signature"]) if "signature" in fields else None
     terms = price_terms(kind, *prices, base_fee)
-    return Draft(sender, to, value, gas, terms.gas_price, nonce, terms.kind, terms.max_fee, terms.max_tip), signature
+    caps = terms.max_fee, terms.max_tip
+    return Draft(sender, to, value, gas, terms.gas_price, nonce, terms.kind, *caps, data), signature
+
+
+def read_data(data: object, reference: object) -> bytes:
+    """The bytes of either field; empty if neither is given. Raises `InvalidField`."""
+    if reference is UNSET:
+        found = b"" if data is UNSET else find_data(data)
+        if found is None:
+            raise InvalidField("data", "expected a string, 0x and two hexadecimal digits for each byte")
+        return found
+    if data is not UNSET:
+        raise InvalidField("reference", "is the text of data: give one of the two")
+    if not isinstance(reference, str) or isinstance(reference, _Number):
+        raise InvalidField("reference", "expected a string")
+    return data_of(reference)
 
 
 def _type(value: object) -> int:

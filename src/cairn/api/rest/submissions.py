@@ -24,6 +24,7 @@ from cairn.api.rest.submission_fields import (
     SubmissionJson,
     read_address,
     read_amount,
+    read_data,
     read_fields,
     read_object,
     split_batch,
@@ -58,7 +59,8 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
         return read_fields(body, base_fee)
     value, gas, nonce, kind, text = plain.value, plain.gas, plain.nonce, plain.type, plain.signature
     price, max_fee, max_tip = plain.gasPrice, plain.maxFeePerGas, plain.maxPriorityFeePerGas
-    optional = (nonce, kind, text, price, max_fee, max_tip)
+    given, reference = plain.data, plain.reference
+    optional = (nonce, kind, text, price, max_fee, max_tip, given, reference)
     signature = b"" if text is UNSET else find_bytes(text, SIGNATURE_BYTES)
     if kind is UNSET:
         kind = LEGACY if max_fee is UNSET else DYNAMIC_FEE
@@ -72,7 +74,7 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
         # It does not fit the type: left to the reading that says so.
         price, max_fee, max_tip = UNSET, 0, 0
     if (
-        # Each field has a colon, and its value has none. More of them mean that a field is given twice.
+        # Each field has a colon. More of them mean that a field is given twice, or that a reference has one.
         body.count(b":") != len(FIELDS) - optional.count(UNSET)
         or signature is None
         or value.__class__ is not int
@@ -86,7 +88,8 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
     ):
         return read_fields(body, base_fee)
     sender, to = parse_address(plain.sender, "from"), parse_address(plain.to, "to")
-    draft = Draft(sender, to, value, gas, price, None if nonce is UNSET else nonce, kind, max_fee, max_tip)
+    data = b"" if given is UNSET and reference is UNSET else read_data(given, reference)
+    draft = Draft(sender, to, value, gas, price, None if nonce is UNSET else nonce, kind, max_fee, max_tip, data)
     return draft, signature or None
 
 

@@ -169,7 +169,7 @@ def test_a_signature_of_another_form_is_refused(written: str) -> None:
 
 
 def test_an_unknown_field_is_refused_by_name() -> None:
-    assert refused_field(json.dumps(PLAIN | {"data": "0x"}).encode()) == "data"
+    assert refused_field(json.dumps(PLAIN | {"input": "0x"}).encode()) == "input"
     assert refused_field(json.dumps(PLAIN | {"Nonce": 1}).encode()) == "Nonce"
 
 
@@ -221,10 +221,11 @@ SPELLINGS = st.one_of(
     st.sampled_from(["null", "true", "{}", "[]", "NaN", "1e3", "10.0", '"5"', '"x"']),
     st.text(max_size=5).map(json.dumps),
     st.sampled_from([SENDER, RECIPIENT, SENDER.lower(), SENDER.swapcase(), "0x" + "11" * 65]).map(json.dumps),
+    st.sampled_from(["0x", "0x00ff", "0X00", "0x0", "a:b", "\u202e", "\ud800", 'to":"']).map(json.dumps),
 )
 
 
-NAMES = [*PLAIN, "type", "maxFeePerGas", "maxPriorityFeePerGas", "data"]
+NAMES = [*PLAIN, "type", "maxFeePerGas", "maxPriorityFeePerGas", "data", "reference", "unknown"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), SPELLINGS), max_size=3), st.sets(st.sampled_from([*PLAIN])))
@@ -235,6 +236,37 @@ def test_both_readings_agree(extra: list[tuple[str, str]], left_out: set[str]) -
     members += [f'"{name}":{written}' for name, written in extra]
     body = ("{" + ",".join(members) + "}").encode()
     assert outcome(parse_submission, body, GAS_PRICE) == outcome(read_fields, body, GAS_PRICE)
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "data"),
+    [
+        ("data", '"0x"', b""),
+        ("data", '"0x00fF"', b"\x00\xff"),
+        ("data", '"0x' + "ab" * 256 + '"', b"\xab" * 256),
+        ("reference", '"invoice 4711"', b"invoice 4711"),
+        ("reference", '"order: 7"', b"order: 7"),
+        ("reference", '"\\"}, \\\\ <b>\\u00fc"', b'"}, \\ <b>\xc3\xbc'),
+        ("reference", '"\\ud83d\\ude00"', "😀".encode()),
+    ],
+)
+def test_data_is_read_from_bytes_or_from_text(field: str, written: str, data: bytes) -> None:
+    assert parse(body_with(field, written)) == (replace(DRAFT, data=data), SIGNATURE)
+
+
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        *(("data", written) for written in ('""', '"00"', '"0x0"', '"0X00"', '"0xzz"', '"0x 0"', "0", "null", "[]")),
+        *(("reference", written) for written in ('""', "7", "null", "true", '"a\\nb"', '"\\u202e"', '"\\ud800"')),
+    ],
+)
+def test_data_that_is_no_hex_and_text_that_is_not_printable_are_refused(field: str, written: str) -> None:
+    assert refused_field(body_with(field, written)) == field
+
+
+def test_data_and_reference_together_are_refused() -> None:
+    assert refused_field(json.dumps(PLAIN | {"data": "0x41", "reference": "A"}).encode()) == "reference"
 
 
 def test_a_batch_is_split_into_items_that_are_not_parsed() -> None:
