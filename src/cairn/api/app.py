@@ -36,11 +36,15 @@ def make_api(
     gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings, server_adds_chain_id: bool = False
 ) -> Api:
     limiter, shares = RateLimiter(settings, time.monotonic), hub.shares
-    hosts, origins = HostList(settings), OriginList(settings)
+    # The node of a dev chain holds keys.
+    hosts, origins = (
+        HostList(settings),
+        OriginList(settings, lambda: view.info is not None and bool(view.info.signs_for)),
+    )
     calls = Dispatcher(make_methods(gateway, view), view.fail, shares)
     sockets: dict[str, ASGIApp] = {
-        EVENTS_PATH: EventsEndpoint(gateway, hub, settings),
-        RPC_PATH: RpcSocketEndpoint(calls, gateway, view, hub, limiter, settings),
+        EVENTS_PATH: EventsEndpoint(gateway, hub, origins, settings),
+        RPC_PATH: RpcSocketEndpoint(calls, gateway, view, hub, limiter, origins, settings),
     }
     router = PathRouter([*make_handlers(gateway, view, calls, limiter, settings), EventsOverHttp()], sockets)
     app = Edge(router, view, hosts, origins, limiter, shares, server_adds_chain_id)

@@ -52,8 +52,9 @@ class Heads:
     """The heads of a route's answers, made anew whenever the common headers change."""
 
     def __init__(self, origins: OriginList, for_wallets: bool) -> None:
-        # The application answers whoever names an origin.
-        self._headers = origins.headers_for(None, "", for_wallets)
+        self._origins = origins
+        self._for_wallets = for_wallets
+        self._headers: list[Header] = []
         self._common_lines = b""
         self.ok = b""
         """Of a 200, up to the value of its content-length."""
@@ -61,6 +62,8 @@ class Heads:
 
     def refresh(self, common_lines: bytes) -> None:
         self._common_lines = common_lines
+        # The application answers whoever names an origin.
+        self._headers = self._origins.headers_for(None, "own", self._for_wallets)
         self.ok = (
             STATUS_LINES[200] + common_lines + encode_lines([JSON, *self._headers, NO_STORE]) + b"content-length: "
         )

@@ -63,10 +63,10 @@ log = structlog.get_logger("cairn.events")
 class EventsEndpoint:
     """The ASGI application behind /events; it needs `EventsProtocol` as the server's WebSocket protocol."""
 
-    def __init__(self, gateway: CoreGateway, hub: EventHub, settings: Settings) -> None:
+    def __init__(self, gateway: CoreGateway, hub: EventHub, origins: OriginList, settings: Settings) -> None:
         self._hub = hub
         self._settings = settings
-        self._origins = OriginList(settings)
+        self._origins = origins
         # It registers with the hub.
         FollowStatus(gateway, hub)
 
@@ -166,15 +166,21 @@ class EventsOverHttp:
         raise UpgradeRequired("connect with a WebSocket client; /asyncapi.json describes the messages")
 
 
-def check_client(scope: Scope, connection: EventsProtocol, origins: OriginList, for_wallets: bool = False) -> None:
-    """Check the handshake, and that a page of this origin may connect. Raises the refusal."""
+def check_client(
+    scope: Scope, connection: EventsProtocol, origins: OriginList, for_wallets: bool = False
+) -> str | None:
+    """Check the handshake, and that a page of this origin may connect. Raises the refusal.
+
+    Returns the origin of a guest.
+    """
     if connection.refusal is not None:
         raise connection.refusal
     origin = find_origin(scope["headers"])
     # Browsers do not apply CORS to WebSockets.
-    if origin is not None:
-        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        origins.check(origin, host, for_wallets)
+    if origin is None:
+        return None
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    return origin if origins.check(origin, host, for_wallets) == "guest" else None
 
 
 class FollowStatus:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import structlog
@@ -30,7 +30,7 @@ from cairn.api.rest.submission_fields import (
     split_batch,
 )
 from cairn.api.routing import Answer, Operation
-from cairn.api.server.access import RateLimiter
+from cairn.api.server.access import GUEST, RateLimiter, check_no_guest
 from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx, not_dev_chain
 from cairn.domain.answers import Problem, Submitted, queued_reason
@@ -93,6 +93,18 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
     return draft, signature or None
 
 
+class Asked(NamedTuple):
+    """What a request says beside a transaction that the node is to sign."""
+
+    key: str | None = None
+    """The idempotency key."""
+    guest: str | None = None
+    """The origin of a page that may not use the node's keys."""
+
+
+NOTHING_ASKED = Asked()
+
+
 class Submitter:
     """Fills in what is missing, checks the signature, and submits. JSON-RPC uses it, too."""
 
@@ -108,8 +120,8 @@ class Submitter:
             return None
         return self._gateway.submit(build_tx(draft, signature, info.chain_id))
 
-    async def admit(self, body: bytes, key: str | None = None) -> Admission:
-        return await (self.admit_complete(body) or await self.begin(body, key))
+    async def admit(self, body: bytes, asked: Asked = NOTHING_ASKED) -> Admission:
+        return await (self.admit_complete(body) or await self.begin(body, asked))
 
     def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
         """A signed transaction in RLP. Raises `InvalidField` for anything but a transfer."""
@@ -121,16 +133,17 @@ class Submitter:
         self.accepting_info()
         return await self._gateway.submit_draft(draft)
 
-    async def begin(self, body: bytes, key: str | None = None) -> asyncio.Future[Admission]:
+    async def begin(self, body: bytes, asked: Asked = NOTHING_ASKED) -> asyncio.Future[Admission]:
         """Submit one without a nonce or a signature. The future gives the result.
 
-        `key` is for one that the node signs. The signature of another makes it safe to repeat.
+        `asked` is for one that the node signs. The signature of another makes it safe to repeat, whoever sends it.
         """
         info = self.accepting_info()
         draft, signature = parse_submission(body, info.gas_price)
         if signature is None:
+            check_no_guest(asked.guest, "have it sign one")
             check_signs_for(draft.sender, info)
-            keyed = None if key is None else keyed_request(key, "transfer", draft)
+            keyed = None if asked.key is None else keyed_request(asked.key, "transfer", draft)
             admitting = asyncio.ensure_future(self._gateway.submit_draft(draft, keyed))
             # Run its first step now: it submits, and so stays ahead of what this client sends next.
             await asyncio.sleep(0)
@@ -196,8 +209,8 @@ class Submissions:
         """
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_body_bytes)
-        key = find_key(request.scope["headers"])
-        return encoded(submitted(await self._submitter.admit(body, key)))
+        asked = Asked(find_key(request.scope["headers"]), request.scope.get(GUEST))
+        return encoded(submitted(await self._submitter.admit(body, asked)))
 
     @Operation(
         "POST /txs",
@@ -214,7 +227,7 @@ class Submissions:
         """
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_batch_body_bytes)
-        key = find_key(request.scope["headers"])
+        asked = Asked(find_key(request.scope["headers"]), request.scope.get(GUEST))
         self._submitter.accepting_info()
         # Putting a body of megabytes together was enough for one step.
         await give_way()
@@ -224,7 +237,7 @@ class Submissions:
         # All of them before the first is submitted: a body that is not JSON has no transactions.
         items = [item async for item in in_slices(found)]
         self._count(request.client.host if request.client else "", len(items))
-        return encoded(await self._submit_all(items, key))
+        return encoded(await self._submit_all(items, asked))
 
     def _count(self, client: str, transactions: int) -> None:
         """Count each transaction as a request: the first was counted when it came. Raises `RateLimited`."""
@@ -232,13 +245,13 @@ class Submissions:
         if self._limiter.limits(client) and not self._limiter.take(client, further):
             raise RateLimited(f"this batch counts as {transactions} requests; slow down, or send smaller ones")
 
-    async def _submit_all(self, items: list[bytes], key: str | None) -> list[Submitted | Problem]:
+    async def _submit_all(self, items: list[bytes], asked: Asked) -> list[Submitted | Problem]:
         """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
         begun: list[asyncio.Future[Admission] | Problem] = []
         async for number, item in in_slices(enumerate(items)):
-            own_key = None if key is None else key_of_item(key, number)
+            own = asked if asked.key is None else Asked(key_of_item(asked.key, number), asked.guest)
             try:
-                begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item, own_key))
+                begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item, own))
             except NodeError as refused:
                 # Not the error itself: with its traceback it would refer to this list, and stay until a collection.
                 begun.append(problem_of(refused))
@@ -295,6 +308,7 @@ class Faucet:
         """Get coins on a dev chain. Other chains answer 404 NOT_A_DEV_CHAIN."""
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, MAX_FAUCET_BODY_BYTES)
+        check_no_guest(request.scope.get(GUEST), "use its faucet")
         if not self._view.get_info().signs_for:
             raise not_dev_chain()
         key = find_key(request.scope["headers"])

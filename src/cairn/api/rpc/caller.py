@@ -26,6 +26,7 @@ class Caller:
         limiter: RateLimiter,
         has_left: Callable[[], bool] = never,
         already_counted: int = 0,
+        guest: str | None = None,
     ) -> None:
         """`already_counted`: an HTTP request was counted for its first call."""
         self._address = address
@@ -33,6 +34,8 @@ class Caller:
         self.has_left = has_left
         """Whether the client has disconnected, as far as the server has noticed it."""
         self._free = already_counted
+        self.guest = guest
+        """The origin of the page, if it may use neither the keys nor the controls of the node."""
 
     @property
     def client(self) -> str:

@@ -16,7 +16,7 @@ from cairn.api.routing import Answer, Operation
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher, handlers_of
 from cairn.api.rpc.subscriptions import ArrivalFeed, HeadTexts, Subscriptions, text_frame_parts
-from cairn.api.server.access import OriginList, RateLimiter
+from cairn.api.server.access import GUEST, OriginList, RateLimiter
 from cairn.api.server.http_heads import absence_in
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
@@ -51,7 +51,8 @@ class RpcEndpoint:
         """
         body = await read_json_body(request, self._settings.max_body_bytes)
         address = request.client.host if request.client else ""
-        caller = Caller(address, self._limiter, absence_in(request.receive), already_counted=1)
+        guest = request.scope.get(GUEST)
+        caller = Caller(address, self._limiter, absence_in(request.receive), already_counted=1, guest=guest)
         answer = await self._dispatcher.answer(body, caller)
         return Response(status_code=204) if answer is None else json_response(answer)
 
@@ -61,13 +62,13 @@ class RpcSocketEndpoint:
 
     def __init__(
         self, calls: Dispatcher, gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter,
-        settings: Settings,
+        origins: OriginList, settings: Settings,
     ) -> None:  # fmt: skip
         self._calls = calls
         self._hub = hub
         self._limiter = limiter
         self._settings = settings
-        self._origins = OriginList(settings)
+        self._origins = origins
         self._heads = HeadTexts(view)
         self._arrivals = ArrivalFeed(gateway, view, hub.shares)
 
@@ -75,7 +76,7 @@ class RpcSocketEndpoint:
         connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
         await receive()
         try:
-            check_client(scope, connection, self._origins, for_wallets=True)
+            guest = check_client(scope, connection, self._origins, for_wallets=True)
             self._hub.check_open()
         except NodeError as refused:
             connection.refuse(refused)
@@ -83,7 +84,7 @@ class RpcSocketEndpoint:
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
         address = scope["client"][0] if scope["client"] else ""
-        caller = Caller(address, self._limiter, connection.has_left)
+        caller = Caller(address, self._limiter, connection.has_left, guest=guest)
         subscriptions = Subscriptions(connection, caller.client, self._hub, self._heads, self._arrivals)
         try:
             await self._listen(connection, subscriptions, caller, receive)

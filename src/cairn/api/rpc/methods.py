@@ -4,6 +4,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.account_methods import AccountMethods, FeeMethods
 from cairn.api.rpc.block_methods import BlockMethods
+from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dev_methods import DevMethods
 from cairn.api.rpc.dispatch import Handler, Params, handlers_of
 from cairn.api.rpc.filter_methods import FilterMethods
@@ -13,7 +14,11 @@ from cairn.api.rpc.simulation_methods import SimulationMethods
 from cairn.api.rpc.transaction_methods import SendingMethods, SigningMethods
 from cairn.api.rpc.txpool_methods import TxpoolMethods
 from cairn.api.rpc.values import METHOD_NOT_FOUND, MethodNotFound, RpcError
+from cairn.api.server.access import check_no_guest
 from cairn.core.gateway import CoreGateway
+
+BY_NODE = "eth_sendTransaction"
+"""The node signs what it submits. On other chains it is refused for want of a key."""
 
 
 def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
@@ -29,6 +34,7 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
         SimulationMethods(chain),
         TxpoolMethods(chain),
     )
+    everywhere[BY_NODE] = refuse_guests(BY_NODE, everywhere[BY_NODE])
     on_dev_chains = handlers_of(SigningMethods(chain), DevMethods(chain))
     guarded = {name: guard(name, handler, chain) for name, handler in on_dev_chains.items()}
     return everywhere | guarded | {"eth_subscribe": need_socket, "eth_unsubscribe": need_socket}
@@ -36,6 +42,7 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
 
 def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
     """Restrict a method to dev chains: on any other chain it does not exist."""
+    handler = refuse_guests(name, handler)
 
     async def guarded(params: Params) -> object:
         if not chain.info.signs_for:
@@ -43,6 +50,16 @@ def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
         return await handler(params)
 
     return guarded
+
+
+def refuse_guests(name: str, handler: Handler) -> Handler:
+    """Close a method that uses the keys or the controls of the node to pages of other origins."""
+
+    async def refusing(params: Params) -> object:
+        check_no_guest(current_caller.get().guest, f"call {name}")
+        return await handler(params)
+
+    return refusing
 
 
 async def need_socket(params: Params) -> object:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Literal
 
 from cairn.api.server.http_heads import Header
 from cairn.config import Settings
@@ -25,6 +26,13 @@ EXPOSED_HEADERS: Header = (
 EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 """Schemes of the origins of browser extensions, such as wallets."""
 
+
+PageKind = Literal["own", "listed", "guest"]
+"""Whose page asks. A guest, on a dev chain, is a page that another program of this machine serves: it may read, and
+submit what is signed, but use neither the keys nor the controls of the node."""
+GUEST = "cairn.guest"
+"""In the scope of a request of a guest: its origin."""
+_PAGE = re.compile(r"https?://(?P<name>\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]+)?")
 
 HOST_PATTERN = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]*)?")
 """A name or an address, and perhaps a port: nothing that others may read as a user or a path."""
@@ -71,13 +79,14 @@ class HostList:
 class OriginList:
     """The web pages that may use this node from a browser."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, takes_guests: Callable[[], bool] = lambda: False) -> None:
+        self._takes_guests = takes_guests
         self._takes_all = "*" in settings.cors_origins
         self._takes_some = bool(settings.cors_origins)
         self._origins = {origin.lower().rstrip("/") for origin in settings.cors_origins}
 
-    def check(self, origin: str, host: str, for_wallets: bool = False) -> bool:
-        """Whether it is another origin, which needs CORS headers. Raises `ForbiddenOrigin`.
+    def check(self, origin: str, host: str, for_wallets: bool = False) -> PageKind:
+        """Whose page it is. Raises `ForbiddenOrigin`.
 
         `for_wallets`: extensions of the browser may ask too. Its user has installed them, and no web page can take
         such an origin on.
@@ -85,22 +94,42 @@ class OriginList:
         lowered, named = origin.lower(), host.lower()
         # Compared as a whole: parsing it may fail, or give something unexpected.
         if named and lowered in (f"http://{named}", f"https://{named}"):
-            return False
+            return "own"
         if self._takes_all or lowered in self._origins or (for_wallets and lowered.startswith(EXTENSION_SCHEMES)):
-            return True
+            return "listed"
+        if self._takes_guests() and _is_of_this_machine(lowered):
+            return "guest"
         raise ForbiddenOrigin(f"pages of {origin[:80]!a} may not use this node; cors_origins can list it")
 
-    def headers_for(self, origin: str | None, host: str, for_wallets: bool) -> list[Header]:
-        """The CORS headers of an answer; a request from no page has no origin. Raises `ForbiddenOrigin`.
+    def headers_for(self, origin: str | None, page: PageKind, for_wallets: bool) -> list[Header]:
+        """The CORS headers of an answer; a request from no page has no origin.
 
         They depend on the origin, so caches must keep answers per origin.
         """
         if self._takes_all:
             return [(b"access-control-allow-origin", b"*"), EXPOSED_HEADERS]
-        varies = [(b"vary", b"Origin")] if self._takes_some or for_wallets else []
-        if origin is None or not self.check(origin, host, for_wallets):
+        varies = [(b"vary", b"Origin")] if self._takes_some or for_wallets or self._takes_guests() else []
+        if origin is None or page == "own":
             return varies
         return [(b"access-control-allow-origin", origin.encode("latin-1")), EXPOSED_HEADERS, *varies]
+
+
+def _is_of_this_machine(origin: str) -> bool:
+    """Whether a program of the browser's own machine serves the page: no browser takes such a name from elsewhere."""
+    match = _PAGE.fullmatch(origin)
+    if match is None:
+        return False
+    name = match["name"].removeprefix("[").removesuffix("]")
+    return name == "localhost" or name.endswith(".localhost") or (is_address(name) and is_loopback(name))
+
+
+def check_no_guest(guest: str | None, what: str) -> None:
+    """Check that it is not a guest who asks for `what`; `guest` is the origin of one. Raises `ForbiddenOrigin`."""
+    if guest is not None:
+        raise ForbiddenOrigin(
+            f"pages of {guest[:80]!a} may read this node and submit signed transactions, but not {what}; to allow it, "
+            f"list the origin in cors_origins (cairn dev --cors-origins {guest[:80]})"
+        )
 
 
 def find_origin(headers: Iterable[tuple[bytes, bytes]]) -> str | None:

@@ -8,7 +8,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
-from cairn.api.server.access import PROBE_PATHS, HostList, OriginList, RateLimiter, client_of, find_origin
+from cairn.api.server.access import (
+    GUEST,
+    PROBE_PATHS,
+    HostList,
+    OriginList,
+    PageKind,
+    RateLimiter,
+    client_of,
+    find_origin,
+)
 from cairn.api.server.http_heads import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.domain.errors import Fatal, Internal, NodeError, PathNotFound, RateLimited
@@ -81,8 +90,11 @@ class Edge:
             if b"origin" in headers:
                 origin = find_origin(scope["headers"])
             # Before the rate limit, so that its refusal has these headers, too.
-            host = headers.get(b"host", b"").decode("latin-1")
-            answer.extra += self.origins.headers_for(origin, host, for_wallets=scope["path"] == RPC_PATH)
+            host, for_wallets = headers.get(b"host", b"").decode("latin-1"), scope["path"] == RPC_PATH
+            page: PageKind = "own" if origin is None else self.origins.check(origin, host, for_wallets)
+            answer.extra += self.origins.headers_for(origin, page, for_wallets)
+            if page == "guest":
+                scope[GUEST] = origin
         finally:
             self._count(scope)
         is_preflight = scope["method"] == "OPTIONS" and b"access-control-request-method" in headers

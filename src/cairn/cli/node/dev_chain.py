@@ -72,10 +72,13 @@ def print_dev_banner(chain: DevChainSpec, settings: Settings, data_dir: str, url
         *([f"Explorer    {url}/"] if settings.explorer else []),
         f"API         {url}/docs",
         f"Events      ws{url.removeprefix('http')}/events",
+        "Web pages   on localhost, any port: may read, and submit what is signed",
+        f"            all else: {_who_may_all(settings)}",
         "",
         "The node signs for these accounts, so this is a whole transfer:",
         f"""  curl {url}/tx -H 'content-type: application/json' \\""",
         f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1 % len(accounts)]}","value":1,"gas":21000}}'""",
+        """Sent again it pays again, unless both have the same key: -H 'idempotency-key: "order 1"'""",
         "",
     ]
     print_lines(lines)
@@ -97,6 +100,10 @@ def _who_knows_the_keys_of(chain: DevChainSpec) -> str:
     if chain.mnemonic == DEV_MNEMONIC:
         return "public knowledge: never use them anywhere else"
     return "of your mnemonic: whoever sees them here can use them"
+
+
+def _who_may_all(settings: Settings) -> str:
+    return ", ".join(settings.cors_origins) or "none; --cors-origins http://localhost:3000 allows it"
 
 
 def _cadence(settings: Settings) -> str:

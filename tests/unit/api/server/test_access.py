@@ -65,10 +65,10 @@ def test_verdicts_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_origins() -> None:
     origins = OriginList(NODE)
-    assert not origins.check("http://localhost:8645", "localhost:8645"), "the node's own page"
-    assert not origins.check("https://LOCALHOST:8645", "localhost:8645"), "behind a proxy that adds TLS"
-    assert origins.check("https://app.example", "localhost:8645")
-    assert origins.check("https://APP.example", "localhost:8645")
+    assert origins.check("http://localhost:8645", "localhost:8645") == "own"
+    assert origins.check("https://LOCALHOST:8645", "localhost:8645") == "own", "behind a proxy that adds TLS"
+    assert origins.check("https://app.example", "localhost:8645") == "listed"
+    assert origins.check("https://APP.example", "localhost:8645") == "listed"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_other_origins_are_refused(origin: str) -> None:
 @pytest.mark.parametrize("scheme", ["chrome-extension", "moz-extension", "safari-web-extension"])
 def test_browser_extensions_only_where_wallets_ask(scheme: str) -> None:
     origin = f"{scheme}://nkbihfbeogaeaoehlefnkodbefgpgknn"
-    assert OriginList(NODE).check(origin, "localhost", for_wallets=True)
+    assert OriginList(NODE).check(origin, "localhost", for_wallets=True) == "listed"
     with pytest.raises(ForbiddenOrigin):
         OriginList(NODE).check(origin, "localhost")
 
@@ -97,7 +97,34 @@ def test_no_web_page_passes_for_a_wallet(origin: str) -> None:
 
 
 def test_every_origin_when_told_so() -> None:
-    assert OriginList(replace(Settings(), cors_origins=("*",))).check("null", "localhost")
+    assert OriginList(replace(Settings(), cors_origins=("*",))).check("null", "localhost") == "listed"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://localhost:3000", "https://LOCALHOST", "http://127.0.0.1:5173", "http://127.9.9.9", "http://[::1]:3000",
+     "http://app.localhost:3000", "https://a.b.localhost"],
+)  # fmt: skip
+def test_a_page_of_this_machine_is_a_guest_on_a_dev_chain_only(origin: str) -> None:
+    assert OriginList(NODE, lambda: True).check(origin, "localhost:8645") == "guest"
+    assert OriginList(NODE, lambda: True).check(origin, "127.0.0.1:8645", for_wallets=True) == "guest"
+    listed = replace(NODE, cors_origins=(origin,))
+    assert OriginList(listed, lambda: True).check(origin, "localhost:8645") == "listed"
+    with pytest.raises(ForbiddenOrigin):
+        OriginList(NODE, lambda: False).check(origin, "localhost:8645")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "", "file://", "http://localhost.evil.example", "http://notlocalhost",
+     "http://127.0.0.1.evil.example", "http://10.0.0.1:3000", "http://192.168.0.7", "http://[2001:db8::1]:3000",
+     "http://localhost:3000/evil", "http://evil@localhost:3000", "http://localhost:evil", "http://localhost:",
+     "ftp://localhost", "ws://localhost", "http://0.0.0.0:3000", "http://[::]", "http://[localhost]", "http://localhost.",
+     "http://127.1", "http://2130706433", "chrome-extension://a", "http://localhost:3000\n", "http://localhost evil"],
+)  # fmt: skip
+def test_no_other_page_is_a_guest(origin: str) -> None:
+    with pytest.raises(ForbiddenOrigin):
+        OriginList(NODE, lambda: True).check(origin, "localhost:8645")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,13 @@ def test_the_dev_banner_has_accounts_keys_rules_and_urls(
     assert f"Explorer    {URL}/" in lines
     assert f"API         {URL}/docs" in lines
     assert "Events      ws://127.0.0.1:8645/events" in lines
+    assert "            all else: none; --cors-origins http://localhost:3000 allows it" in lines
     assert lines[-1] == f"Listening on {URL}"
+
+
+def test_the_banner_names_the_pages_that_may_do_all(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = Settings(cors_origins=("http://localhost:3000", "https://app.example"))
+    assert "            all else: http://localhost:3000, https://app.example" in dev_banner(capsys, listed)
 
 
 def test_only_the_keys_of_the_usual_mnemonic_are_called_public(capsys: pytest.CaptureFixture[str]) -> None:
