@@ -159,6 +159,9 @@ class Settings:
     ws_max_followed: int = setting(
         1_000, "Maximum number of transactions that one WebSocket may follow at once.", least=1
     )
+    ws_max_addresses: int = setting(
+        10_000, "Maximum number of addresses whose payments one WebSocket may follow.", least=1
+    )
     ws_ping_interval_s: float = setting(30.0, "Seconds between pings to a WebSocket client.", least=0.1)
     ws_buffer_bytes: int = setting(
         64 * 1024, "Bytes buffered for a slow WebSocket client before sending to it pauses.", least=1_024

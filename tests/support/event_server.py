@@ -5,7 +5,7 @@ import hashlib
 import socket
 import tempfile
 from asyncio import Future
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -29,11 +29,14 @@ from cairn.config import Settings
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, CoreGateway, TxStatus
 from cairn.domain.errors import Fatal, StoreUnavailable
-from cairn.domain.types import BlockHash, Tx, TxHash
+from cairn.domain.transactions import encode_record
+from cairn.domain.types import Address, BlockHash, Tx, TxHash
+from cairn.store.keys import Location
 from cairn.time_shares import TimeShares
 from tests.support.ticking_clock import TickingClock
 
 _A = TypeVar("_A")
+NOBODY = Address(bytes(20))
 
 
 def tx_hash_of(number: int) -> TxHash:
@@ -52,21 +55,35 @@ class MemoryChain:
     """A `BlockSource`. Block hashes follow from heights, so that a test can tell which one to expect."""
 
     def __init__(self, blocks: int = 1) -> None:
-        self._tx_hashes = [b""] * blocks
+        self._blocks: list[list[Tx]] = [[] for _ in range(blocks)]
         self._locations: dict[TxHash, tuple[int, int]] = {}
         self.broken: StoreUnavailable | Fatal | None = None
         self.failures: list[Fatal] = []
         self.base = 0
+        self.reads = 0
+        """Of blocks with their transactions, and of histories."""
 
     @property
     def height(self) -> int:
-        return len(self._tx_hashes) - 1
+        return len(self._blocks) - 1
 
-    def append(self, txs: Sequence[TxHash] = ()) -> int:
-        height = len(self._tx_hashes)
-        self._tx_hashes.append(b"".join(txs))
-        self._locations.update((tx_hash, (height, position)) for position, tx_hash in enumerate(txs))
+    def append(self, txs: Sequence[TxHash | Tx] = ()) -> int:
+        """A hash alone is that of a transfer between nobody and nobody."""
+        self._blocks.append([])
+        return self.replace(self.height, txs)
+
+    def replace(self, height: int, txs: Sequence[TxHash | Tx]) -> int:
+        block = [tx if isinstance(tx, Tx) else Tx(tx, NOBODY, NOBODY, 0, 0, 0, 0, bytes(65)) for tx in txs]
+        self._blocks[height] = block
+        self._locations.update((tx.hash, (height, position)) for position, tx in enumerate(block))
         return height
+
+    def block(self, height: int) -> list[Tx]:
+        return self._blocks[height]
+
+    def cut(self, height: int) -> None:
+        """Revert to this block."""
+        del self._blocks[height + 1 :]
 
     def block_hash(self, height: int) -> BlockHash:
         if self.broken is not None:
@@ -75,7 +92,28 @@ class MemoryChain:
         return block_hash_of(height)
 
     def tx_hashes(self, height: int) -> bytes:
-        return self._tx_hashes[height]
+        return b"".join(tx.hash for tx in self._blocks[height])
+
+    def tx_records(self, height: int) -> Iterator[bytes]:
+        if self.broken is not None:
+            raise self.broken
+        assert self.base <= height
+        self.reads += 1
+        return map(encode_record, self._blocks[height])
+
+    def tx_at(self, height: int, position: int) -> Tx:
+        assert self.base <= height
+        return self._blocks[height][position]
+
+    def walk_history(self, address: Address, before: Location | None) -> Iterator[Location]:
+        if self.broken is not None:
+            raise self.broken
+        self.reads += 1
+        for height in range(self.height, self.base - 1, -1):
+            for position in range(len(self._blocks[height]) - 1, -1, -1):
+                tx = self._blocks[height][position]
+                if address in (tx.sender, tx.to) and (before is None or (height, position) < before):
+                    yield height, position
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         if self.broken is not None:
@@ -155,7 +193,7 @@ class EventServer:
         """The sockets that the server still holds."""
         return [held for held in self.server.connections if isinstance(held, EventsProtocol)]
 
-    def commit(self, txs: Sequence[TxHash] = ()) -> int:
+    def commit(self, txs: Sequence[TxHash | Tx] = ()) -> int:
         height = self.chain.append(txs)
         self.hub.on_commit(height)
         return height

@@ -104,3 +104,11 @@ def signed_view(tx: Tx) -> SignedFields:
         max_priority_fee_per_gas=tx.max_tip if is_dynamic else None,
         data=hex_text(tx.data) if tx.data else None,
     )
+
+
+def payment_json(tx: Tx, height: int) -> bytes:
+    """The event `payment`. The encoder of the other events takes no integer above 64 bits."""
+    return (
+        f'{{"event":"payment","txHash":"0x{tx.hash.hex()}","blockHeight":{height},'
+        f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value}}}'
+    ).encode()

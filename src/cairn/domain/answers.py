@@ -471,6 +471,16 @@ class Dropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", ta
     reason: DropReason
 
 
+class Payment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="payment"):
+    """A transfer from or to a followed address is in a block. This is final."""
+
+    tx_hash: HashText
+    block_height: Height
+    sender: AddressText = msgspec.field(name="from")
+    to: AddressText
+    value: Value
+
+
 Outcome = Confirmed | Dropped
 """How a followed transaction ended."""
 

@@ -22,6 +22,7 @@ MAX_BATCH = 100
 """Transactions in one `POST /txs`."""
 ADDRESS_FORMAT = "ethereum-address"
 REFERENCE_FORMAT = "printable-text"
+ANY_ADDRESS = "^0x[0-9a-fA-F]{40}$"
 ANY_HASH = "^0x[0-9a-fA-F]{64}$"
 PUBLIC_KEY_PATTERN = "^[A-Za-z0-9+/]{43}=$"
 SIGNATURE_PATTERN = "^0x[0-9a-fA-F]{130}$"
@@ -67,7 +68,7 @@ AnyAddressText = Annotated[
         "0x and 40 hexadecimal digits. In mixed case, the EIP-55 checksum must be correct.",
         # A pattern cannot express the checksum.
         format=ADDRESS_FORMAT,
-        pattern="^0x[0-9a-fA-F]{40}$",
+        pattern=ANY_ADDRESS,
         examples=[CHECKSUMMED],
     ),
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cairn.api.events.hub import EventHub
 from cairn.api.events.subscribers import Subscriber
 from cairn.config import Settings
-from cairn.domain.types import TxHash
+from cairn.domain.types import Tx, TxHash
 from cairn.time_shares import TimeShares
 from tests.support.event_server import MemoryChain, block_hash_of, hex_of
 from tests.support.recording_socket import RecordingSocket
@@ -30,7 +30,7 @@ class Bench:
         connection = RecordingSocket()
         return connection, self.hub.attach(connection, client)
 
-    def commit(self, *txs: TxHash) -> int:
+    def commit(self, *txs: TxHash | Tx) -> int:
         height = self.chain.append(txs)
         self.hub.on_commit(height)
         return height
@@ -48,3 +48,14 @@ def new_block(height: int) -> dict[str, object]:
 
 def confirmed(tx_hash: TxHash, height: int) -> dict[str, object]:
     return {"event": "txConfirmed", "txHash": hex_of(tx_hash), "blockHeight": height}
+
+
+def payment(tx: Tx, height: int) -> dict[str, object]:
+    return {
+        "event": "payment",
+        "txHash": hex_of(tx.hash),
+        "blockHeight": height,
+        "from": hex_of(tx.sender),
+        "to": hex_of(tx.to),
+        "value": tx.value,
+    }

@@ -8,19 +8,22 @@ without waiting.
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Protocol
 
 import structlog
 from websockets.frames import CloseCode
 
+from cairn.api.bodies import Form, as_integers
 from cairn.api.events.messages import encode_frame
-from cairn.api.events.subscribers import Connection, FollowedTxs, Subscriber
+from cairn.api.events.payment_search import PaymentSource
+from cairn.api.events.payments import FollowedPayments
+from cairn.api.events.subscribers import Connection, FollowedTxs, PaymentCursor, Subscriber
 from cairn.config import Settings
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import BlockNotKept, Fatal, ShuttingDown, Starting, Unavailable
-from cairn.domain.types import BlockHash, DropReason, Phase, TxHash
+from cairn.domain.types import Address, BlockHash, DropReason, Phase, TxHash
 from cairn.time_shares import SLICE_S, TimeShares
 
 CHUNK_FRAMES = 64
@@ -35,7 +38,7 @@ CHAIN_REVERTED = 4205
 log = structlog.get_logger("cairn.events")
 
 
-class BlockSource(Protocol):
+class BlockSource(PaymentSource, Protocol):
     """The committed chain as this worker sees it."""
 
     @property
@@ -47,9 +50,6 @@ class BlockSource(Protocol):
         """The oldest height that can still be read."""
 
     def block_hash(self, height: int) -> BlockHash: ...
-
-    def tx_hashes(self, height: int) -> bytes:
-        """The hashes of the block's transactions, 32 bytes each, in their order."""
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         """Height and position of a confirmed transaction."""
@@ -66,6 +66,7 @@ class EventHub:
         self.shares = shares or TimeShares()
         """Of this worker; every socket's events take turns with all other work."""
         self._followed = FollowedTxs(settings.ws_max_followed)
+        self._payments = FollowedPayments(source, settings.ws_max_addresses, self.shares)
         self._subscribers: set[Subscriber] = set()
         self._height = -1
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
@@ -97,16 +98,21 @@ class EventHub:
             raise Starting("the store is not open yet")
 
     def attach(
-        self, connection: Connection, client: str = "", block_frame: Callable[[int], bytes] | None = None
+        self,
+        connection: Connection,
+        client: str = "",
+        block_frame: Callable[[int], bytes] | None = None,
+        form: Form = as_integers,
     ) -> Subscriber:
-        """`client` is for the limit of followed transactions, which all clients share.
+        """`client` is for the limits of what is followed, which all clients share.
 
-        `block_frame` makes the frame for a block from its height; by default it is `newBlock`.
+        `block_frame` makes the frame for a block from its height; by default it is `newBlock`. `form` is that of
+        amounts.
         """
         if not self._subscribers:
             # Without sockets there was nothing to send.
             self._height = self._committed = max(self._committed, self._source.height)
-        subscriber = Subscriber(connection, client, block_frame)
+        subscriber = Subscriber(connection, client, block_frame, form)
         self._subscribers.add(subscriber)
         connection.on_resume(lambda: self._enqueue(subscriber))
         return subscriber
@@ -114,6 +120,7 @@ class EventHub:
     def detach(self, subscriber: Subscriber) -> None:
         self._subscribers.discard(subscriber)
         self._followed.remove_all(subscriber)
+        self._end_payments(subscriber)
         # It may still be in the queue; then it must be skipped.
         subscriber.next_height = None
         subscriber.replies.clear()
@@ -128,16 +135,19 @@ class EventHub:
 
         Raises `BlockNotKept` if this node does not keep all blocks from there on.
         """
-        if from_height is not None and from_height < self._source.base:
-            raise BlockNotKept(
-                f"block {from_height} is not kept by this node; events can be had from {self._source.base} on"
-            )
+        self._check_kept(from_height)
         if from_height is not None:
             subscriber.next_height = from_height
         elif subscriber.next_height is None:
             subscriber.next_height = self._height + 1
         self._enqueue(subscriber)
         return subscriber.next_height
+
+    def _check_kept(self, height: int | None) -> None:
+        if height is not None and height < self._source.base:
+            raise BlockNotKept(
+                f"block {height} is not kept by this node; events can be had from {self._source.base} on"
+            )
 
     def unsubscribe_blocks(self, subscriber: Subscriber) -> None:
         subscriber.next_height = None
@@ -159,6 +169,32 @@ class EventHub:
     def unfollow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
         """Stop following it; events that are due are discarded."""
         self._followed.remove(subscriber, tx_hash)
+
+    def follow_addresses(self, subscriber: Subscriber, addresses: Sequence[Address], from_height: int | None) -> int:
+        """Follow addresses beside those that are followed already. With a height, the payments of all continue there.
+
+        Returns the height from which the payments of these come. Raises `FollowLimit`, or `BlockNotKept` if this node
+        does not keep all blocks from there on.
+        """
+        self._check_kept(from_height)
+        cursor = subscriber.payments or PaymentCursor(subscriber, self._height + 1)
+        first = self._payments.follow(cursor, addresses, from_height, self._height)
+        subscriber.payments = cursor
+        self._enqueue(subscriber)
+        return first
+
+    def unfollow_addresses(self, subscriber: Subscriber, addresses: Sequence[Address] | None) -> None:
+        """Stop following these addresses, or all."""
+        if subscriber.payments is not None and addresses is not None:
+            self._payments.unfollow(subscriber.payments, addresses)
+        if addresses is None or not subscriber.payments:
+            self._end_payments(subscriber)
+        self._enqueue(subscriber)
+
+    def _end_payments(self, subscriber: Subscriber) -> None:
+        cursor, subscriber.payments = subscriber.payments, None
+        if cursor is not None:
+            self._payments.end(cursor)
 
     def is_followed(self, tx_hash: TxHash) -> bool:
         return tx_hash in self._followed
@@ -194,6 +230,7 @@ class EventHub:
         self._height = self._committed = height
         self._newest = (-1, b"")
         self._block_frame.cache_clear()
+        self._payments.forget(height)
         for subscriber in self._subscribers:
             if subscriber.block_frame is None:
                 subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
@@ -286,20 +323,31 @@ class EventHub:
         base = self._source.base
         if self._height + 1 < base:
             # All blocks up to the sockets' height are gone: continue at the oldest.
-            self._height = base - 1
             for subscriber in self._subscribers:
+                if subscriber.payments is not None and subscriber.payments.place is None:
+                    subscriber.payments.place = (self._height + 1, 0)
                 self._enqueue(subscriber)
+            self._height = base - 1
         # Read first, change afterwards: a failed read must change nothing.
         height = self._height + 1
         frame = self._block_frame(height)
+        if self._payments and not self._match_payments(height):
+            return True
         if self._followed and not self._end_followed(height):
             # The rest in the next step. Who follows one of them meanwhile is found there.
             return True
         self._height, self._newest = height, (height, frame)
         for subscriber in self._subscribers:
-            if subscriber.next_height == height:
+            if height in (subscriber.next_height, subscriber.payment_height):
                 self._enqueue(subscriber)
+        for cursor in self._payments.wake(height):
+            self._enqueue(cursor.subscriber)
         return height < self._committed
+
+    def _match_payments(self, height: int) -> bool:
+        """Find the payments of followed addresses in the block. False if the slice was too short for all."""
+        ends_at = self.shares.clock() + SLICE_S
+        return self._payments.match(height, lambda: self.shares.clock() > ends_at)
 
     def _end_followed(self, height: int) -> bool:
         """Make the events of the block's followed transactions. False if the slice was too short for all."""
@@ -319,6 +367,7 @@ class EventHub:
             return
         height, frame = self._newest
         is_plain = not subscriber.due and not subscriber.replies and subscriber.block_frame is None
+        is_plain = is_plain and subscriber.payment_height is None
         if is_plain and subscriber.next_height == height == self._height:
             # Thousands of sockets wait for the newest block and for nothing else: nothing is looked up for them.
             subscriber.next_height = height + 1
@@ -336,33 +385,54 @@ class EventHub:
     def _collect(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
         """Append the next events of the socket, at most a chunk. Returns whether there are more.
 
-        The newBlock of a block comes before the txConfirmed of its transactions: those wait for the cursor.
+        All events are in the order of heights. Of one block, newBlock comes first, then txConfirmed, then payment.
         """
         due = subscriber.due
-        for _ in range(CHUNK_FRAMES):
+        most = len(frames) + CHUNK_FRAMES
+        while len(frames) < most:
             if frames and self.shares.is_slice_over:
                 return True
-            height = subscriber.next_height
-            if due and (height is None or due[0][0] < height):
+            block, payment = subscriber.next_height, subscriber.payment_height
+            lowest = block if payment is None else payment if block is None else min(block, payment)
+            if due and (block is None or due[0][0] < block):
                 _, _, tx_hash, frame = heapq.heappop(due)
                 self._followed.release(subscriber, tx_hash)
                 frames.append(frame)
-            elif height is not None and height < self._source.base:
-                if frames:
-                    # These are written first.
-                    return True
-                # It must get every block from its height on, so it must not continue with later ones.
-                subscriber.next_height = None
-                subscriber.connection.close(
-                    CloseCode.TRY_AGAIN_LATER, f"block {height} is not kept: the oldest is {self._source.base}"
-                )
+            elif lowest is None:
                 return False
-            elif height is not None and height <= self._height:
-                frames.append((subscriber.block_frame or self._block_frame)(height))
-                subscriber.next_height = height + 1
-            else:
+            elif lowest < self._source.base:
+                if not frames:
+                    self._refuse_pruned(subscriber, lowest)
+                # What was collected is written first.
+                return bool(frames)
+            elif lowest > self._height:
+                return False
+            elif lowest == block:
+                frames.append((subscriber.block_frame or self._block_frame)(block))
+                subscriber.next_height = block + 1
+            elif not self._collect_payment(subscriber, frames):
+                return True
+        return True
+
+    def _collect_payment(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
+        """Append the payment at the socket's place, or move it to the next. False if the slice was over first."""
+        cursor = subscriber.payments
+        assert cursor is not None
+        if cursor.ahead is not None:
+            frames.append(cursor.take().frame(subscriber.form))
+            return True
+        while not self._payments.look(cursor, self._height):
+            if self.shares.is_slice_over:
                 return False
         return True
+
+    def _refuse_pruned(self, subscriber: Subscriber, height: int) -> None:
+        """It must get every block from its height on, so it must not continue with later ones."""
+        subscriber.next_height = None
+        self._end_payments(subscriber)
+        subscriber.connection.close(
+            CloseCode.TRY_AGAIN_LATER, f"block {height} is not kept: the oldest is {self._source.base}"
+        )
 
 
 def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:

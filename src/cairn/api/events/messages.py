@@ -9,9 +9,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from websockets.frames import Frame, Opcode
 
-from cairn.api.bodies import FORMS, problem_of
+from cairn.api.bodies import FORMS, Form, problem_of
 from cairn.api.parameters import amounts_of, find_number, parse_hash
-from cairn.domain.answers import NewBlock, Outcome
+from cairn.domain.answers import NewBlock, Outcome, Payment
+from cairn.domain.crypto import parse_address
 from cairn.domain.errors import (
     BlockNotKept,
     FollowLimit,
@@ -25,8 +26,8 @@ from cairn.domain.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
-from cairn.domain.json_fields import ANY_HASH, AnyHashText, HashText, about, find_integer
-from cairn.domain.types import MAX_UINT64, TxHash
+from cairn.domain.json_fields import ANY_ADDRESS, ANY_HASH, AnyAddressText, AnyHashText, HashText, about, find_integer
+from cairn.domain.types import MAX_UINT64, Address, TxHash
 
 RequestId = str | int | float
 GivenId = Annotated[
@@ -41,6 +42,8 @@ FromHeight = Annotated[
         maximum=MAX_UINT64,
     ),
 ]
+SomeAddresses = Annotated[list[AnyAddressText], Meta(min_length=1)]
+Followed = Annotated[int, about("How many addresses this socket follows now.", minimum=0)]
 ERRORS = (
     MalformedJson,
     InvalidField,
@@ -76,6 +79,16 @@ class TxSubscribed(SubscribedMessage, frozen=True, kw_only=True):
     id: GivenId = UNSET
 
 
+class PaymentsSubscribed(SubscribedMessage, frozen=True, kw_only=True):
+    subscription: Literal["payment"] = "payment"
+    from_height: Annotated[
+        int,
+        about("The first height whose payments of these addresses this socket gets.", minimum=0, maximum=MAX_UINT64),
+    ]
+    followed: Followed
+    id: GivenId = UNSET
+
+
 class UnsubscribedMessage(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="unsubscribed"
 ):
@@ -93,6 +106,12 @@ class TxUnsubscribed(UnsubscribedMessage, frozen=True, kw_only=True):
     id: GivenId = UNSET
 
 
+class PaymentsUnsubscribed(UnsubscribedMessage, frozen=True, kw_only=True):
+    subscription: Literal["payment"] = "payment"
+    followed: Followed
+    id: GivenId = UNSET
+
+
 class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="error"):
     """The message was refused, and nothing has changed. It has the fields of a problem (RFC 9457)."""
 
@@ -105,7 +124,7 @@ class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: GivenId = UNSET
 
 
-ServerMessage = NewBlock | Outcome | SubscribedMessage | UnsubscribedMessage | ErrorMessage
+ServerMessage = NewBlock | Outcome | Payment | SubscribedMessage | UnsubscribedMessage | ErrorMessage
 
 
 def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET) -> ErrorMessage:
@@ -171,14 +190,43 @@ class UnfollowTransaction(
     id: GivenId = UNSET
 
 
-Subscription = SubscribeBlocks | FollowTransaction
-Command = Subscription | UnsubscribeBlocks | UnfollowTransaction
+class FollowAddresses(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="payment"):
+    """Follow the payments of these addresses, beside those of the addresses that the socket follows already. A socket
+    follows at most 10,000, unless configured otherwise; more are answered with the error FOLLOW_LIMIT.
+    """
+
+    action: Literal["subscribe"] = "subscribe"
+    addresses: SomeAddresses
+    from_height: Annotated[
+        int | UnsetType,
+        about(
+            "The payments of all addresses of the socket continue from this height, which may be in the future. If "
+            "left out, those of the added ones begin where the socket is; at first, with new blocks.",
+            minimum=0,
+            maximum=MAX_UINT64,
+        ),
+    ] = UNSET
+    id: GivenId = UNSET
+
+
+class UnfollowAddresses(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="payment"):
+    """Stop following these addresses, or all if none are given."""
+
+    action: Literal["unsubscribe"] = "unsubscribe"
+    addresses: SomeAddresses | UnsetType = UNSET
+    id: GivenId = UNSET
+
+
+Subscription = SubscribeBlocks | FollowTransaction | FollowAddresses
+Command = Subscription | UnsubscribeBlocks | UnfollowTransaction | UnfollowAddresses
 
 COMMANDS: dict[tuple[str, str], type[Command]] = {
     ("subscribe", "newBlock"): SubscribeBlocks,
     ("unsubscribe", "newBlock"): UnsubscribeBlocks,
     ("subscribe", "txConfirmed"): FollowTransaction,
     ("unsubscribe", "txConfirmed"): UnfollowTransaction,
+    ("subscribe", "payment"): FollowAddresses,
+    ("unsubscribe", "payment"): UnfollowAddresses,
 }
 
 
@@ -190,9 +238,11 @@ class EventsQuery(msgspec.Struct, kw_only=True):
     txConfirmed: Annotated[
         str | UnsetType, about("Follow this transaction. May be given several times.", pattern=ANY_HASH)
     ] = UNSET
-    amounts: Annotated[
-        str | UnsetType, about("How amounts are written, as on REST. No event has an amount today.", enum=list(FORMS))
+    payment: Annotated[
+        str | UnsetType,
+        about("Follow the payments of this address. May be given several times.", pattern=ANY_ADDRESS),
     ] = UNSET
+    amounts: Annotated[str | UnsetType, about("How amounts are written, as on REST.", enum=list(FORMS))] = UNSET
 
 
 def decode_message(text: str) -> dict[str, Any]:
@@ -232,7 +282,7 @@ def id_of(message: dict[str, Any]) -> RequestId | UnsetType:
 def parse_command(message: dict[str, Any]) -> Command:
     """The command in the message. Raises `InvalidField` or `InvalidHash`."""
     action = _one_of(message, "action", "subscribe", "unsubscribe")
-    event = _one_of(message, "event", "newBlock", "txConfirmed")
+    event = _one_of(message, "event", "newBlock", "txConfirmed", "payment")
     command = COMMANDS[action, event]
     for name in message:
         if name != "event" and name not in command.__struct_encode_fields__:
@@ -241,6 +291,10 @@ def parse_command(message: dict[str, Any]) -> Command:
         if "txHash" not in message:
             raise InvalidField("txHash", "is missing")
         parse_tx_hash(message["txHash"])
+    if command is FollowAddresses and "addresses" not in message:
+        raise InvalidField("addresses", "is missing")
+    if "addresses" in message:
+        parse_addresses(message["addresses"])
     if "fromHeight" in message:
         message = message | {"fromHeight": parse_height(message["fromHeight"])}
     return msgspec.convert(message, command)
@@ -269,16 +323,31 @@ def parse_tx_hash(given: object) -> TxHash:
     return TxHash(parse_hash(given, "transaction"))
 
 
+def parse_addresses(given: object) -> list[Address]:
+    """The addresses in a message. Raises `InvalidField`."""
+    if not isinstance(given, list) or not given:
+        raise InvalidField("addresses", "must be a list of at least one address")
+    return [_parse_address(text) for text in given]
+
+
+def _parse_address(given: object) -> Address:
+    if not isinstance(given, str):
+        raise InvalidField("addresses", "an address is a string")
+    return parse_address(given, "addresses")
+
+
+def parse_amounts(query_string: bytes) -> Form:
+    """How the events of a socket with this URL write amounts. Raises `InvalidQuery`."""
+    return amounts_of(dict(_pairs_of(query_string)))
+
+
 def parse_subscriptions(query_string: bytes) -> list[Subscription]:
     """The subscriptions on the URL, in their order. Raises `InvalidQuery` or `InvalidHash`."""
     wants_blocks = False
     from_height: int | UnsetType = UNSET
     followed: list[Subscription] = []
-    try:
-        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
-    except ValueError:
-        raise InvalidQuery("the query string cannot be read") from None
-    for name, value in pairs:
+    addresses: list[str] = []
+    for name, value in _pairs_of(query_string):
         if name == "newBlock":
             if value not in ("", "true"):
                 raise InvalidQuery("newBlock takes no value")
@@ -290,16 +359,35 @@ def parse_subscriptions(query_string: bytes) -> list[Subscription]:
         elif name == "txConfirmed":
             parse_tx_hash(value)
             followed.append(FollowTransaction(tx_hash=value))
+        elif name == "payment":
+            addresses.append(_query_address(value))
         elif name == "amounts":
-            # No event has an amount, but a client may send the parameter to every path.
             amounts_of({name: value})
         else:
             known = ", ".join(EventsQuery.__struct_fields__)
             raise InvalidQuery(f"{name[:80]!a} is not a parameter of this path; known: {known}")
-    if from_height is not UNSET and not wants_blocks:
-        raise InvalidQuery("fromHeight needs newBlock")
-    # Blocks first: txConfirmed of a followed transaction then comes after the newBlock of its block.
-    return [SubscribeBlocks(from_height=from_height), *followed] if wants_blocks else followed
+    if from_height is not UNSET and not wants_blocks and not addresses:
+        raise InvalidQuery("fromHeight needs newBlock or payment")
+    # Blocks first: what is said of a block then comes after its newBlock.
+    subscriptions: list[Subscription] = [SubscribeBlocks(from_height=from_height)] if wants_blocks else []
+    if addresses:
+        subscriptions.append(FollowAddresses(addresses=addresses, from_height=from_height))
+    return subscriptions + followed
+
+
+def _pairs_of(query_string: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise InvalidQuery("the query string cannot be read") from None
+
+
+def _query_address(text: str) -> str:
+    try:
+        parse_address(text, "payment")
+    except InvalidField as invalid:
+        raise InvalidQuery(invalid.detail) from None
+    return text
 
 
 def _query_height(text: str) -> int:

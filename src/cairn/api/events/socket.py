@@ -15,19 +15,25 @@ from cairn.api.events.messages import (
     BlocksSubscribed,
     BlocksUnsubscribed,
     Command,
+    FollowAddresses,
     FollowTransaction,
+    PaymentsSubscribed,
+    PaymentsUnsubscribed,
     RequestId,
     ServerMessage,
     SubscribeBlocks,
     Subscription,
     TxSubscribed,
     TxUnsubscribed,
+    UnfollowAddresses,
     UnfollowTransaction,
     UnsubscribeBlocks,
     decode_message,
     encode_frame,
     error_message,
     id_of,
+    parse_addresses,
+    parse_amounts,
     parse_command,
     parse_subscriptions,
     parse_tx_hash,
@@ -80,7 +86,8 @@ class EventsEndpoint:
             return
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
-        subscriber = self._hub.attach(connection, client_of(scope["client"][0]) if scope["client"] else "")
+        client = client_of(scope["client"][0]) if scope["client"] else ""
+        subscriber = self._hub.attach(connection, client, form=parse_amounts(scope["query_string"]))
         try:
             for subscription in subscriptions:
                 self._attempt(subscriber, subscription)
@@ -154,6 +161,12 @@ class EventsEndpoint:
             case UnfollowTransaction(tx_hash=text):
                 hub.unfollow(subscriber, parse_tx_hash(text))
                 answer = TxUnsubscribed(tx_hash=text.lower(), id=command.id)
+            case FollowAddresses(addresses=texts, from_height=wanted):
+                height = hub.follow_addresses(subscriber, parse_addresses(texts), None if wanted is UNSET else wanted)
+                answer = PaymentsSubscribed(from_height=height, followed=subscriber.followed_addresses, id=command.id)
+            case UnfollowAddresses(addresses=given):
+                hub.unfollow_addresses(subscriber, None if given is UNSET else parse_addresses(given))
+                answer = PaymentsUnsubscribed(followed=subscriber.followed_addresses, id=command.id)
         hub.reply(subscriber, encode_frame(answer))
 
 

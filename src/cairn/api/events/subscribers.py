@@ -4,10 +4,12 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from cairn.api.bodies import Form, as_integers
+from cairn.api.events.payment_search import FoundPayment, Step
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.domain.errors import FollowLimit
-from cairn.domain.types import TxHash
-from cairn.store.keys import split_hashes
+from cairn.domain.types import Address, TxHash
+from cairn.store.keys import Location, split_hashes
 
 MAX_FOLLOWED = 100_000
 """Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
@@ -28,13 +30,24 @@ class Connection(Protocol):
 
 
 class Subscriber:
-    """One socket's next height, and the transactions that it follows."""
+    """One socket's next height, and the transactions and addresses that it follows."""
 
-    __slots__ = ("block_frame", "client", "connection", "due", "followed", "is_queued", "next_height", "replies")
+    __slots__ = (
+        "block_frame", "client", "connection", "due", "followed", "form", "is_queued", "next_height", "payments",
+        "replies",
+    )  # fmt: skip
 
-    def __init__(self, connection: Connection, client: str, block_frame: Callable[[int], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        client: str,
+        block_frame: Callable[[int], bytes] | None = None,
+        form: Form = as_integers,
+    ) -> None:
         self.connection = connection
         self.client = client
+        self.form = form
+        """How amounts are written."""
         self.block_frame = block_frame
         """Makes the frame for a block on this socket, if it is not `newBlock`."""
         self.next_height: int | None = None
@@ -43,12 +56,73 @@ class Subscriber:
         """Followed transactions whose event is not written yet; this limits `due`, too."""
         self.due: list[tuple[int, int, TxHash, bytes]] = []
         """A heap of (height, position, hash, frame): events of followed transactions that are due."""
+        self.payments: PaymentCursor | None = None
         self.replies: list[bytes] = []
         self.is_queued = False
+
+    @property
+    def followed_addresses(self) -> int:
+        """How many addresses it follows."""
+        return 0 if self.payments is None else len(self.payments)
+
+    @property
+    def payment_height(self) -> int | None:
+        """The height whose payments are due next; None if a new block must wake it, or without such a subscription."""
+        payments = self.payments
+        return None if payments is None or payments.place is None else payments.place[0]
 
     def flush_replies(self) -> None:
         replies, self.replies = self.replies, []
         self.connection.write(b"".join(replies))
+
+
+class PaymentCursor:
+    """The addresses that one socket follows, and how far it has been told of their payments."""
+
+    __slots__ = ("addresses", "ahead", "joining", "joins_at", "live_from", "place", "steps", "subscriber")
+
+    def __init__(self, subscriber: Subscriber, next_height: int) -> None:
+        self.subscriber = subscriber
+        self.addresses: set[Address] = set()
+        self.joining: set[Address] = set()
+        """Followed from the height `joins_at` on: they came while a block before it was being sent."""
+        self.joins_at = 0
+        self.place: Location | None = (next_height, 0)
+        """Every payment before it was sent. None if all blocks are done: a payment in a new one sets it again."""
+        self.live_from = 0
+        """Blocks from this height on are matched with all of its addresses."""
+        self.ahead: FoundPayment | None = None
+        """The payment at `place`, if it is known."""
+        self.steps: Iterator[Step] | None = None
+        """A search for the next payment."""
+
+    def __len__(self) -> int:
+        return len(self.addresses) + len(self.joining)
+
+    def __contains__(self, address: Address) -> bool:
+        return address in self.addresses or address in self.joining
+
+    def move(self, place: Location) -> None:
+        """All payments before `place` were sent."""
+        self.place = place
+        if self.joining and place[0] >= self.joins_at:
+            self.join()
+
+    def join(self) -> None:
+        self.addresses |= self.joining
+        self.joining.clear()
+        self.stop_search()
+
+    def stop_search(self) -> None:
+        """What is followed, or from where, has changed: what was found ahead must be found again."""
+        self.ahead = self.steps = None
+
+    def take(self) -> FoundPayment:
+        """The payment that is next; it counts as sent."""
+        payment, self.ahead = self.ahead, None
+        assert payment is not None
+        self.move((payment.height, payment.position + 1))
+        return payment
 
 
 class FollowedTxs:
