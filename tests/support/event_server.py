@@ -31,6 +31,7 @@ from cairn.core.gateway import Admission, CoreGateway, TxStatus
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.transactions import encode_record
 from cairn.domain.types import Address, BlockHash, Tx, TxHash
+from cairn.store.history import Search, Step
 from cairn.store.keys import Location
 from cairn.time_shares import TimeShares
 from tests.support.ticking_clock import TickingClock
@@ -105,15 +106,16 @@ class MemoryChain:
         assert self.base <= height
         return self._blocks[height][position]
 
-    def walk_history(self, address: Address, before: Location | None) -> Iterator[Location]:
+    def search_history(self, search: Search, after: Location | None) -> Iterator[Step]:
+        """The newest first."""
         if self.broken is not None:
             raise self.broken
         self.reads += 1
-        for height in range(self.height, self.base - 1, -1):
+        for height in range(min(self.height, search.last), max(self.base, search.first) - 1, -1):
             for position in range(len(self._blocks[height]) - 1, -1, -1):
                 tx = self._blocks[height][position]
-                if address in (tx.sender, tx.to) and (before is None or (height, position) < before):
-                    yield height, position
+                if search.address in (tx.sender, tx.to):
+                    yield Step((height, position), True)
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         if self.broken is not None:

@@ -14,6 +14,8 @@ from cairn.api.chain_json import payment_json
 from cairn.api.events.messages import text_frame
 from cairn.domain.transactions import decode_record, parties_in_record
 from cairn.domain.types import Address, Tx
+from cairn.store.history import Search
+from cairn.store.history import Step as HistoryStep
 from cairn.store.keys import CHUNK_RECORDS, HASH_SIZE, Location
 
 MOST_LOCATED = 256
@@ -35,8 +37,8 @@ class PaymentSource(Protocol):
 
     def tx_at(self, height: int, position: int) -> Tx: ...
 
-    def walk_history(self, address: Address, before: Location | None) -> Iterator[Location]:
-        """Where the account's transactions are, newest first: those before `before`."""
+    def search_history(self, search: Search, after: Location | None) -> Iterator[HistoryStep]:
+        """Where the transactions of an account are."""
 
 
 class FoundPayment:
@@ -122,11 +124,11 @@ class PaymentSearch:
         """Where the payments from `_place` up to the height `top` are, in order; None if there are too many."""
         located: set[int] = set()
         for address in self._addresses:
-            for location in self._source.walk_history(address, (top + 1, 0)):
-                if location < self._place:
+            for step in self._source.search_history(Search(address, first=self._place[0], last=top), None):
+                if step.location < self._place:
                     break
                 # One number takes less memory than a pair.
-                located.add(location[0] << _POSITION_BITS | location[1])
+                located.add(step.location[0] << _POSITION_BITS | step.location[1])
                 if len(located) > MOST_LOCATED:
                     return None
             yield self._place
