@@ -110,5 +110,6 @@ def payment_json(tx: Tx, height: int) -> bytes:
     """The event `payment`. The encoder of the other events takes no integer above 64 bits."""
     return (
         f'{{"event":"payment","txHash":"0x{tx.hash.hex()}","blockHeight":{height},'
-        f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value}}}'
+        f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value}'
+        f"{_data_fields(tx.data) if tx.data else ''}}}"
     ).encode()

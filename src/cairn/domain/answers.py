@@ -471,7 +471,9 @@ class Dropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", ta
     reason: DropReason
 
 
-class Payment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="payment"):
+class Payment(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="event", tag="payment"
+):
     """A transfer from or to a followed address is in a block. This is final."""
 
     tx_hash: HashText
@@ -479,6 +481,8 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_fie
     sender: AddressText = msgspec.field(name="from")
     to: AddressText
     value: Value
+    data: DataText = None
+    reference: ReferenceText = None
 
 
 Outcome = Confirmed | Dropped

@@ -70,7 +70,17 @@ EVENTS: Messages = {
     "newBlock": [NewBlock(1, HASH)],
     "txConfirmed": [Confirmed(HASH, 1)],
     "txDropped": [Dropped(HASH, "replaced")],
-    "payment": [Payment(tx_hash=HASH, block_height=1, sender="0x" + "f3" * 20, to=ADDRESS, value=10**18)],
+    "payment": [
+        Payment(
+            tx_hash=HASH,
+            block_height=1,
+            sender="0x" + "f3" * 20,
+            to=ADDRESS,
+            value=10**18,
+            data="0x" + b"invoice 4711".hex(),
+            reference="invoice 4711",
+        )
+    ],
 }
 
 

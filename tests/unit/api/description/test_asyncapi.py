@@ -16,6 +16,7 @@ MAY_BE_LEFT_OUT = {
     "subscribeBlocks": {"fromHeight"},
     "followAddresses": {"fromHeight"},
     "unfollowAddresses": {"addresses"},
+    "payment": {"data", "reference"},
 }
 
 

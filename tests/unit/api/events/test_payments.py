@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from cairn.api.bodies import as_strings
@@ -10,6 +11,7 @@ from cairn.api.events import payments as payments_module
 from cairn.api.events.hub import CHUNK_FRAMES
 from cairn.api.events.subscribers import Subscriber
 from cairn.config import Settings
+from cairn.domain.answers import Payment
 from cairn.domain.errors import BlockNotKept, FollowLimit, StoreUnavailable
 from cairn.domain.types import MAX_UINT256, Tx
 from cairn.time_shares import SLICE_S
@@ -68,6 +70,28 @@ async def test_a_transfer_between_followed_addresses_or_to_oneself_is_told_once(
     bench.hub.follow_addresses(replaying, [ALICE, BOB], 0)
     await settle()
     assert connection.messages == replay.messages == [payment(between, 1), payment(to_herself, 1)]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"invoice 4711", {"data": "0x696e766f6963652034373131", "reference": "invoice 4711"}),
+        (b'"value":5', {"data": "0x2276616c7565223a35", "reference": '"value":5'}),
+        (b"\xff\x00", {"data": "0xff00"}),
+    ],
+)
+async def test_a_payment_with_data_says_so_and_a_printable_one_its_reference(
+    bench: Bench, data: bytes, told: dict[str, str]
+) -> None:
+    paid = msgspec.structs.replace(pay(2, 1), data=data)
+    connection, strings = RecordingSocket(), RecordingSocket()
+    bench.hub.follow_addresses(bench.hub.attach(connection), [ALICE], None)
+    bench.hub.follow_addresses(bench.hub.attach(strings, form=as_strings), [ALICE], None)
+    bench.commit(paid)
+    await settle()
+    assert connection.messages == [payment(paid, 1) | told]
+    assert strings.messages == [payment(paid, 1) | told | {"value": "1"}]
+    assert msgspec.convert(connection.messages[0], Payment).reference == told.get("reference")
 
 
 async def test_amounts_are_strings_on_a_socket_that_asks_for_them(bench: Bench) -> None:
