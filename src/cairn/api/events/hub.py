@@ -324,24 +324,25 @@ class EventHub:
         if self._height + 1 < base:
             # All blocks up to the sockets' height are gone: continue at the oldest.
             for subscriber in self._subscribers:
-                if subscriber.payments is not None and subscriber.payments.place is None:
-                    subscriber.payments.place = (self._height + 1, 0)
+                if subscriber.payments is not None:
+                    subscriber.payments.place = subscriber.payments.place or (self._height + 1, 0)
                 self._enqueue(subscriber)
             self._height = base - 1
         # Read first, change afterwards: a failed read must change nothing.
         height = self._height + 1
         frame = self._block_frame(height)
-        if self._payments and not self._match_payments(height):
+        if self._payments.followers and not self._match_payments(height):
             return True
         if self._followed and not self._end_followed(height):
             # The rest in the next step. Who follows one of them meanwhile is found there.
             return True
         self._height, self._newest = height, (height, frame)
         for subscriber in self._subscribers:
-            if height in (subscriber.next_height, subscriber.payment_height):
+            if subscriber.next_height == height:
                 self._enqueue(subscriber)
-        for cursor in self._payments.wake(height):
-            self._enqueue(cursor.subscriber)
+        if self._payments.followers:
+            for cursor in self._payments.wake(height):
+                self._enqueue(cursor.subscriber)
         return height < self._committed
 
     def _match_payments(self, height: int) -> bool:
@@ -367,7 +368,7 @@ class EventHub:
             return
         height, frame = self._newest
         is_plain = not subscriber.due and not subscriber.replies and subscriber.block_frame is None
-        is_plain = is_plain and subscriber.payment_height is None
+        is_plain = is_plain and (subscriber.payments is None or subscriber.payments.place is None)
         if is_plain and subscriber.next_height == height == self._height:
             # Thousands of sockets wait for the newest block and for nothing else: nothing is looked up for them.
             subscriber.next_height = height + 1
@@ -392,7 +393,8 @@ class EventHub:
         while len(frames) < most:
             if frames and self.shares.is_slice_over:
                 return True
-            block, payment = subscriber.next_height, subscriber.payment_height
+            block, cursor = subscriber.next_height, subscriber.payments
+            payment = cursor.place[0] if cursor is not None and cursor.place is not None else None
             lowest = block if payment is None else payment if block is None else min(block, payment)
             if due and (block is None or due[0][0] < block):
                 _, _, tx_hash, frame = heapq.heappop(due)
@@ -410,16 +412,14 @@ class EventHub:
             elif lowest == block:
                 frames.append((subscriber.block_frame or self._block_frame)(block))
                 subscriber.next_height = block + 1
-            elif not self._collect_payment(subscriber, frames):
+            elif cursor is not None and not self._collect_payment(cursor, frames):
                 return True
         return True
 
-    def _collect_payment(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
+    def _collect_payment(self, cursor: PaymentCursor, frames: list[bytes]) -> bool:
         """Append the payment at the socket's place, or move it to the next. False if the slice was over first."""
-        cursor = subscriber.payments
-        assert cursor is not None
         if cursor.ahead is not None:
-            frames.append(cursor.take().frame(subscriber.form))
+            frames.append(cursor.take().frame(cursor.subscriber.form))
             return True
         while not self._payments.look(cursor, self._height):
             if self.shares.is_slice_over:

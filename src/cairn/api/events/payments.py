@@ -66,15 +66,15 @@ class FollowedPayments:
         self._most_per_socket = most_per_socket
         self._shares = shares
         self._budget = ClientBudget(MAX_ADDRESSES)
-        self._followers: dict[Address, set[PaymentCursor]] = {}
+        self.followers: dict[Address, set[PaymentCursor]] = {}
+        """Who follows which address."""
+        self._waiting: set[PaymentCursor] = set()
+        """Those that need a block that is not announced yet, and that may be matched without their addresses."""
         self._begun = -1
         """The newest height that was matched, or is being matched."""
         self._matching: Iterator[None] | None = None
         self._matched: dict[int, BlockMatches] = {}
         """Of the newest blocks, the oldest first."""
-
-    def __bool__(self) -> bool:
-        return bool(self._followers)
 
     # What is followed.
 
@@ -91,7 +91,7 @@ class FollowedPayments:
             if not self._budget.take(cursor.subscriber.client, len(added)):
                 raise FollowLimit("too many addresses are followed on this node; follow fewer, or later")
             for address in added:
-                self._followers.setdefault(address, set()).add(cursor)
+                self.followers.setdefault(address, set()).add(cursor)
             # A block that is being matched may be matched without them.
             cursor.live_from = max(self._begun, head) + 1
         cursor.joining |= added
@@ -102,6 +102,8 @@ class FollowedPayments:
         cursor.joins_at = place[0] if place[1] == 0 else place[0] + 1
         cursor.stop_search()
         cursor.move(place)
+        if place[0] > head:
+            self._waiting.add(cursor)
         return cursor.joins_at
 
     def unfollow(self, cursor: PaymentCursor, addresses: Iterable[Address]) -> None:
@@ -117,6 +119,7 @@ class FollowedPayments:
         """Stop following all. There may be thousands, so it is done in turns with others."""
         cursor.join()
         cursor.place, cursor.live_from = None, NEVER
+        self._waiting.discard(cursor)
         self._release_some(cursor)
 
     def _release_some(self, cursor: PaymentCursor) -> None:
@@ -127,10 +130,10 @@ class FollowedPayments:
 
     def _release(self, cursor: PaymentCursor, address: Address) -> None:
         self._budget.give_back(cursor.subscriber.client)
-        followers = self._followers[address]
+        followers = self.followers[address]
         followers.discard(cursor)
         if not followers:
-            del self._followers[address]
+            del self.followers[address]
 
     # New blocks.
 
@@ -152,7 +155,7 @@ class FollowedPayments:
         return True
 
     def _match(self, height: int) -> Iterator[None]:
-        matches, followers = BlockMatches(), self._followers
+        matches, followers = BlockMatches(), self.followers
         for position, record in enumerate(self._source.tx_records(height)):
             sender, to = parties_in_record(record)
             if sender in followers or to in followers:
@@ -169,10 +172,13 @@ class FollowedPayments:
             kept -= len(self._matched.pop(next(iter(self._matched))).payments)
 
     def wake(self, height: int) -> Iterator[PaymentCursor]:
-        """The cursors that waited for a new block, and have a payment in this one."""
+        """The cursors that waited for this block, or for one with a payment, as this has."""
+        for cursor in [cursor for cursor in self._waiting if cursor.place is None or cursor.place[0] <= height]:
+            self._waiting.remove(cursor)
+            yield cursor
         matches = self._matched.get(height)
         for address in () if matches is None else matches.by_address:
-            for cursor in self._followers.get(address, ()):
+            for cursor in self.followers.get(address, ()):
                 if cursor.place is None and cursor.live_from <= height:
                     cursor.place = (height, 0)
                     yield cursor
@@ -208,6 +214,8 @@ class FollowedPayments:
         cursor.steps = None
         if step[0] >= cursor.live_from:
             cursor.place = None
+        else:
+            self._waiting.add(cursor)
         return True
 
     def _steps(self, cursor: PaymentCursor, head: int) -> Iterator[Step]:

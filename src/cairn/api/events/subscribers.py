@@ -65,12 +65,6 @@ class Subscriber:
         """How many addresses it follows."""
         return 0 if self.payments is None else len(self.payments)
 
-    @property
-    def payment_height(self) -> int | None:
-        """The height whose payments are due next; None if a new block must wake it, or without such a subscription."""
-        payments = self.payments
-        return None if payments is None or payments.place is None else payments.place[0]
-
     def flush_replies(self) -> None:
         replies, self.replies = self.replies, []
         self.connection.write(b"".join(replies))
