@@ -6,14 +6,18 @@ import json
 import os
 import random
 import signal
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from tests.e2e.cli.conftest import User
+from tests.support.certificates import make_certificate
 from tests.support.node_process import NodeProcess, command, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
@@ -317,6 +321,39 @@ def test_a_damaged_cursor_is_not_begun_anew(user: User, receiver: WebhookReceive
 def test_no_node_is_said_at_once(user: User, receiver: WebhookReceiver) -> None:
     failed = user.run("forward", "--to", receiver.url, CAIRN_NODE="http://127.0.0.1:1")
     assert (failed.returncode, "does not answer" in failed.stderr) == (5, True)
+
+
+def test_a_certificate_that_nobody_vouches_for_gets_nothing(user: User, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    received: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.headers["webhook-id"])
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("localhost", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    Thread(target=server.serve_forever, daemon=True).start()
+    head = mine(user.url, 1)
+    args = ("forward", "--to", f"https://localhost:{server.server_port}/", "--from-height", str(head), "--once")
+    try:
+        with subprocess.Popen(command(args), env=user.env, stderr=subprocess.PIPE, text=True) as refused:
+            assert refused.stderr is not None
+            assert "certificate verify failed" in refused.stderr.readline()
+            assert received == []
+            refused.kill()
+        assert user.run(*args, SSL_CERT_FILE=certificate).returncode == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert len(received) == 1
 
 
 def test_settings_can_be_in_a_file_whose_paths_are_relative_to_it(user: User, receiver: WebhookReceiver) -> None:
