@@ -134,6 +134,7 @@ class PoolNode:
             kind=transfer.type,
             max_fee=transfer.max_fee_per_gas or 0,
             max_tip=transfer.max_priority_fee_per_gas or 0,
+            data=bytes.fromhex((transfer.data or "0x")[2:]),
         )
         tx = build_tx(draft, bytes.fromhex(transfer.signature[2:]), CHAIN_ID)
         try:

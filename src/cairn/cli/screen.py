@@ -78,6 +78,10 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def shortened(address: str) -> str:
     """Both ends of an address."""
     return f"{address[:6]}…{address[-4:]}"

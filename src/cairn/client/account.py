@@ -12,8 +12,9 @@ from cairn.client.models import Transfer
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.errors import InvalidField
 from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.references import data_of, reference_of
 from cairn.domain.transactions import sign_draft
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Draft
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Draft, intrinsic_gas
 
 _is_key = re.compile(r"(0x)?[0-9a-fA-F]{64}").fullmatch
 
@@ -27,6 +28,8 @@ class SignedTransfer(Transfer, frozen=True, kw_only=True):
         """What `POST /tx` takes: all fields but the hash."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         del fields["txHash"]
+        # The same as the data.
+        fields.pop("reference", None)
         if self.type == DYNAMIC_FEE:
             del fields["gasPrice"]
         return fields
@@ -93,11 +96,16 @@ class Account:
         gas_price: int | None = None,
         max_fee: int | None = None,
         tip: int = 0,
-        gas: int = TRANSFER_GAS,
+        gas: int | None = None,
         kind: int | None = None,
         unique: bool = False,
+        reference: str | None = None,
+        data: bytes = b"",
     ) -> SignedTransfer:
         """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
+
+        `reference` says what it is for, in printable text; `data` says it in any bytes instead. Everybody can read it,
+        for ever. Without `gas`, it is what the transfer takes.
 
         It pays `gas_price` for a unit of gas; `kind` 1 makes it a type 1 transaction (EIP-2930) instead of a legacy
         one. A type 2 transaction (EIP-1559) pays the chain's gas price and `tip`, but no more than `max_fee`. Only the
@@ -112,6 +120,8 @@ class Account:
         if kind not in ((None, DYNAMIC_FEE) if is_dynamic else (None, LEGACY, ACCESS_LIST)):
             given = "max_fee" if is_dynamic else "gas_price"
             raise InvalidField("type", f"a transaction of type {kind} has no {given}")
+        data = read_data(reference, data)
+        gas = intrinsic_gas(data) if gas is None else gas
         price = max_fee if is_dynamic else gas_price
         numbers = {"value": value, "nonce": nonce, "gas": gas, "maxFeePerGas" if is_dynamic else "gasPrice": price}
         for field, number in {**numbers, "maxPriorityFeePerGas": tip}.items():
@@ -120,11 +130,10 @@ class Account:
                 raise InvalidField(field, "is not an integer")
         if not isinstance(to, str):
             raise InvalidField("to", "is not a string")
-        draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce, kind or LEGACY)
-        if max_fee is not None:
-            draft = msgspec.structs.replace(draft, kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=tip)
-        elif tip:
+        if tip and not is_dynamic:
             raise InvalidField("maxPriorityFeePerGas", "needs max_fee: only type 2 has a tip")
+        kind, caps = (DYNAMIC_FEE, (cast(int, max_fee), tip)) if is_dynamic else (kind or LEGACY, (0, 0))
+        draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce, kind, *caps, data)
         tx = sign_draft(draft, self._key, chain_id, secrets.token_bytes(32) if unique else b"")
         return SignedTransfer(
             tx_hash="0x" + tx.hash.hex(),
@@ -138,6 +147,8 @@ class Account:
             type=tx.kind,
             max_fee_per_gas=max_fee,
             max_priority_fee_per_gas=tip if is_dynamic else None,
+            data="0x" + data.hex() if data else None,
+            reference=reference_of(data),
         )
 
     def __repr__(self) -> str:
@@ -148,6 +159,19 @@ class Account:
 
     def __hash__(self) -> int:
         return hash(self._address)
+
+
+def read_data(reference: str | None, data: bytes) -> bytes:
+    """The data of a transfer, which is given as text or as bytes. Raises `InvalidField`."""
+    if not isinstance(data, bytes):
+        raise InvalidField("data", "is not bytes")
+    if reference is None:
+        return data
+    if data:
+        raise InvalidField("reference", "is the text of data: give one of the two")
+    if not isinstance(reference, str):
+        raise InvalidField("reference", "is not a string")
+    return data_of(reference)
 
 
 MAX_SCRYPT_BYTES = 1 << 30

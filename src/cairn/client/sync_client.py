@@ -28,7 +28,6 @@ from cairn.client.models import (
 )
 from cairn.client.transport import Amounts
 from cairn.client.wallet import AsyncWallet
-from cairn.domain.types import TRANSFER_GAS
 
 
 class Wallet:
@@ -55,12 +54,17 @@ class Wallet:
         to: str,
         value: int,
         *,
-        gas: int = TRANSFER_GAS,
+        reference: str | None = None,
+        data: bytes = b"",
+        gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> str:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
+
+        `reference` says what it is for, such as `"invoice 4711"`, in printable text; `data` says it in any bytes
+        instead. It is part of the transaction: everybody can read it, for ever. Without `gas`, it is what that takes.
 
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
         either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
@@ -71,10 +75,17 @@ class Wallet:
 
         Cancelling stops a payment only while it is not signed yet.
         """
-        return self._loop.run(self._async.send(to, value, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip))
+        return self._loop.run(
+            self._async.send(
+                to, value, reference=reference, data=data, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip
+            )
+        )
 
-    def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
-        """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
+    def send_all(self, payments: Iterable[tuple[str, int] | tuple[str, int, str | None]]) -> list[str | ClientError]:
+        """Pay each (to, value) or (to, value, reference) in the order given.
+
+        Returns a hash or an error for each, in the same order.
+        """
         return self._loop.run(self._async.send_all(payments))
 
     def sign(
@@ -83,14 +94,26 @@ class Wallet:
         value: int,
         *,
         nonce: int | None = None,
-        gas: int = TRANSFER_GAS,
+        reference: str | None = None,
+        data: bytes = b"",
+        gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> SignedTransfer:
         """Sign without submitting. Without `nonce` it uses the account's next one, but does not reserve it."""
         return self._loop.run(
-            self._async.sign(to, value, nonce=nonce, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip)
+            self._async.sign(
+                to,
+                value,
+                nonce=nonce,
+                reference=reference,
+                data=data,
+                gas=gas,
+                gas_price=gas_price,
+                max_fee=max_fee,
+                tip=tip,
+            )
         )
 
 

@@ -23,10 +23,11 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from cairn.client.account import Account, SignedTransfer
+from cairn.client.account import Account, SignedTransfer, read_data
 from cairn.client.errors import (
     ApiError,
     ClientError,
+    DataTooLong,
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
@@ -43,7 +44,7 @@ from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
 from cairn.client.transport import Deadline, delays, may_be_accepted
 from cairn.domain.transactions import Terms, price_terms
-from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
+from cairn.domain.types import DYNAMIC_FEE, intrinsic_gas
 
 MAX_TOGETHER = 64
 """A node accepts nonces this far ahead: if it refuses the first payment of a request, it can queue the others."""
@@ -93,14 +94,27 @@ class Price(NamedTuple):
         return Price(None, terms.max_fee, terms.max_tip) if terms.kind == DYNAMIC_FEE else Price(terms.gas_price)
 
 
+DEFAULT_PRICE = Price()
+
+
 class _Payment:
     """One `send` that is not answered yet."""
 
-    def __init__(self, to: str, value: int, gas: int, price: Price) -> None:
+    def __init__(
+        self,
+        to: str,
+        value: int,
+        gas: int | None = None,
+        price: Price = DEFAULT_PRICE,
+        reference: str | None = None,
+        data: bytes = b"",
+    ) -> None:
         self.to = to
         self.value = value
         self.gas = gas
         self.price = price
+        self.reference = reference
+        self.data = data
         self.attempts = 0
         self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -149,12 +163,17 @@ class AsyncWallet:
         to: str,
         value: int,
         *,
-        gas: int = TRANSFER_GAS,
+        reference: str | None = None,
+        data: bytes = b"",
+        gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> str:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
+
+        `reference` says what it is for, such as `"invoice 4711"`, in printable text; `data` says it in any bytes
+        instead. It is part of the transaction: everybody can read it, for ever. Without `gas`, it is what that takes.
 
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
         either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
@@ -165,11 +184,18 @@ class AsyncWallet:
 
         Cancelling stops a payment only while it is not signed yet.
         """
-        return await self._enqueue(to, value, gas, Price(gas_price, max_fee, tip))
+        return await self._enqueue(_Payment(to, value, gas, Price(gas_price, max_fee, tip), reference, data))
 
-    async def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
-        """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
-        answers = [self._enqueue(to, value, TRANSFER_GAS, Price()) for to, value in payments]
+    async def send_all(
+        self, payments: Iterable[tuple[str, int] | tuple[str, int, str | None]]
+    ) -> list[str | ClientError]:
+        """Pay each (to, value) or (to, value, reference) in the order given.
+
+        Returns a hash or an error for each, in the same order.
+        """
+        answers = [
+            self._enqueue(_Payment(to, value, reference=next(iter(rest), None))) for to, value, *rest in payments
+        ]
         results = await asyncio.gather(*answers, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, ClientError):
@@ -182,7 +208,9 @@ class AsyncWallet:
         value: int,
         *,
         nonce: int | None = None,
-        gas: int = TRANSFER_GAS,
+        reference: str | None = None,
+        data: bytes = b"",
+        gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
         tip: int | None = None,
@@ -191,7 +219,7 @@ class AsyncWallet:
         chain = await self._chain_rules()
         if nonce is None:
             nonce = (await self._node.account(self.address)).pending_nonce
-        payment = _Payment(to, value, gas, Price(gas_price, max_fee, tip))
+        payment = _Payment(to, value, gas, Price(gas_price, max_fee, tip), reference, data)
         return self._sign_at(payment, nonce, chain, unique=False)
 
     async def close(self) -> None:
@@ -202,8 +230,7 @@ class AsyncWallet:
 
     # The queue.
 
-    def _enqueue(self, to: str, value: int, gas: int, price: Price) -> "asyncio.Future[str]":
-        payment = _Payment(to, value, gas, price)
+    def _enqueue(self, payment: _Payment) -> "asyncio.Future[str]":
         self._queue.append(payment)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send_queued())
@@ -276,10 +303,13 @@ class AsyncWallet:
         # Sign first: that also finds values that are not numbers. Unique, because another program may make the same
         # payment with the same nonce: the node would see one transaction and tell both that it was made.
         signed = self._sign_at(payment, nonce, chain, unique=True)
-        if payment.gas < TRANSFER_GAS:
-            raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
-        if payment.gas > chain.block_gas_limit:
-            raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
+        data = read_data(payment.reference, payment.data)
+        if len(data) > chain.max_data_bytes:
+            raise DataTooLong(f"the data has {len(data)} bytes; this chain takes {chain.max_data_bytes} at most")
+        if signed.gas < intrinsic_gas(data):
+            raise GasTooLow(f"gas is {signed.gas}; the transfer takes {intrinsic_gas(data)}")
+        if signed.gas > chain.block_gas_limit:
+            raise GasTooHigh(f"gas is {signed.gas}; a block has {chain.block_gas_limit}")
         if signed.gas_price < chain.gas_price:
             name = "gasPrice" if signed.max_fee_per_gas is None else "maxFeePerGas"
             raise GasPriceTooLow(f"{name} is {signed.gas_price}; this chain takes {chain.gas_price} or more")
@@ -297,6 +327,8 @@ class AsyncWallet:
             max_fee=price.max_fee,
             tip=price.tip or 0,
             unique=unique,
+            reference=payment.reference,
+            data=payment.data,
         )
         if price.max_fee is None:
             return signed

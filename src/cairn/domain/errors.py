@@ -306,7 +306,7 @@ class GasTooHigh(TxRejected):
 class DataTooLong(TxRejected):
     code = "DATA_TOO_LONG"
     title = "The data is longer than this chain allows"
-    hint = "`cairn status` shows how many bytes of data a transfer may carry"
+    hint = "`cairn chain` shows how many bytes of data a transfer may carry"
     rpc_text = "oversized data"
     abci_code = 15
 

@@ -47,6 +47,48 @@ def test_a_typed_signature_equals_that_of_eth_account(prices: dict[str, int], fi
 
 
 @pytest.mark.parametrize(
+    ("given", "data", "reference", "gas"),
+    [
+        ({"reference": "invoice 4711"}, b"invoice 4711", "invoice 4711", 21_192),
+        ({"reference": "Käse ✓"}, "Käse ✓".encode(), "Käse ✓", 21_000 + 16 * 9),
+        ({"data": b"invoice 4711"}, b"invoice 4711", "invoice 4711", 21_192),
+        ({"data": b"\x00\xff\x00"}, b"\x00\xff\x00", None, 21_024),
+        ({"data": b"", "gas": 21_001}, b"", None, 21_001),
+        ({"reference": "a", "gas": 50_000}, b"a", "a", 50_000),
+    ],
+)
+def test_a_transfer_with_data_is_that_of_eth_account_with_the_gas_that_it_takes(
+    given: dict[str, Any], data: bytes, reference: str | None, gas: int
+) -> None:
+    transfer = Account.dev(0).sign(TO, 5, nonce=3, chain_id=1337, gas_price=10**9, **given)
+    whole: dict[str, Any] = {"to": TO, "value": 5, "nonce": 3, "gas": gas, "chainId": 1337, "gasPrice": 10**9}
+    whole["data"] = data
+    assert transfer.tx_hash == "0x" + dev_account(0).sign_transaction(whole).hash.hex()
+    assert (transfer.gas, transfer.reference) == (gas, reference)
+    assert transfer.data == ("0x" + data.hex() if data else None)
+    # POST /tx takes one of the two.
+    assert "reference" not in transfer.body()
+    assert transfer.body().get("data") == transfer.data
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"reference": ""}, "reference"),
+        ({"reference": "two\nlines"}, "reference"),
+        ({"reference": "\u202eevil"}, "reference"),
+        ({"reference": b"bytes"}, "reference"),
+        ({"reference": "a", "data": b"a"}, "reference"),
+        ({"data": "0x61"}, "data"),
+    ],
+)
+def test_a_reference_that_is_not_printable_text_is_refused(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        Account.dev(0).sign(TO, 5, nonce=3, chain_id=1337, gas_price=10**9, **given)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
     "prices", [{"kind": 2, "gas_price": 1}, {"kind": 1, "max_fee": 1}, {"kind": 3, "gas_price": 1}]
 )
 def test_a_price_of_another_type_is_refused(prices: dict[str, int]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from cairn.client import Account, AsyncWallet
 from cairn.client.errors import (
     ClientError,
+    DataTooLong,
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
@@ -118,18 +119,38 @@ def test_a_payment_that_the_rules_refuse_uses_no_nonce() -> None:
             wallet.send(TO, 3, gas=20_999),
             wallet.send(TO, 4, gas=10**15),
             wallet.send(TO, 5, gas_price=GAS_PRICE - 1),
+            wallet.send(TO, 5, reference="a", gas=21_015),
+            wallet.send(TO, 5, reference="a" * 257),
+            wallet.send(TO, 5, reference="two\nlines"),
+            wallet.send(TO, 5, reference="a", data=b"a"),
             wallet.send(TO, 6, gas_price=GAS_PRICE + 1, gas=30_000),
             return_exceptions=True,
         )
         refused = [InvalidField, InvalidField, GasTooLow, GasTooHigh, GasPriceTooLow]
+        refused += [GasTooLow, DataTooLong, InvalidField, InvalidField]
         assert [type(result) for result in results] == [str, *refused, str]
 
     assert run(use).values_of(SENDER) == [1, 6]
 
 
+def test_payments_carry_their_references_and_the_gas_that_these_take() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        await wallet.send(TO, 1, reference="invoice 4711")
+        await wallet.send(TO, 2, data=b"\x00\xff")
+        results = await wallet.send_all([(TO, 3), (TO, 4, "order 1"), (TO, 5, None), (TO, 6, "")])
+        assert [type(result) for result in results] == [str, str, str, InvalidField]
+        signed = await wallet.sign(TO, 7, reference="x" * 256)
+        assert (signed.gas, signed.reference) == (21_000 + 16 * 256, "x" * 256)
+
+    confirmed = run(use).confirmed
+    assert [tx.data for tx in confirmed] == [b"invoice 4711", b"\x00\xff", b"", b"order 1", b""]
+    assert all(tx.gas == tx.gas_used for tx in confirmed)
+
+
 def test_a_value_of_the_wrong_type_fails_only_its_own_payment() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         wrong: list[dict[str, object]] = [{"to": None}, {"to": 5}, {"value": "1"}, {"gas": "21000"}, {"gas_price": 1.5}]
+        wrong += [{"reference": 5}, {"data": "0x"}]
         sends = [wallet.send(**({"to": TO, "value": 9} | fields)) for fields in wrong]  # type: ignore[arg-type]
         results = await asyncio.gather(wallet.send(TO, 1), *sends, wallet.send(TO, 2), return_exceptions=True)
         assert [type(result) for result in results] == [str, *[InvalidField] * len(wrong), str]

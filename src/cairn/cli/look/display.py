@@ -6,17 +6,28 @@ from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, wait_confirmed
-from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, shortened, when
+from cairn.cli.screen import Line, ago, cut, print_json, print_pairs, print_table, shortened, when
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
-from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, PendingTransaction, Proof, Transaction
+from cairn.client.models import (
+    Block,
+    ConfirmedTransaction,
+    MempoolItem,
+    PendingTransaction,
+    Proof,
+    Transaction,
+    Transfer,
+)
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import TRANSFER_GAS
 
 T = TypeVar("T")
+
+REFERENCE_WIDTH = 40
+"""Of a table's column; a transaction alone is shown with all of it."""
 
 _is_hash = re.compile(r"0x[0-9a-fA-F]{64}").fullmatch
 _is_height = re.compile(r"[0-9]{1,20}").fullmatch
@@ -132,6 +143,7 @@ class Display:
                 ("gas price", format_amount(chain.gas_price)),
                 ("a transfer", f"costs {format_amount(TRANSFER_GAS * chain.gas_price)}"),
                 ("a block", f"holds {chain.block_gas_limit // TRANSFER_GAS:,} transfers at most"),
+                ("reference", f"{chain.max_data_bytes} bytes at most" if chain.max_data_bytes else "not allowed"),
                 ("head", f"block {head.block_height} {head.hash}"),
                 ("", when(head.timestamp)),
                 ("mempool", f"{pool.pending:,} pending, {pool.queued:,} queued, room for {pool.limit:,}"),
@@ -173,6 +185,7 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
         ("from", names.full(tx.sender)),
         ("to", names.full(tx.to)),
         ("amount", format_amount(tx.value)),
+        *data_pairs(tx),
         ("nonce", str(tx.nonce)),
         ("gas price", format_amount(tx.gas_price)),
     ]
@@ -183,6 +196,13 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
         place = f"{tx.block_height} {tx.block_hash}, transaction {tx.transaction_index + 1}"
         pairs += [("fee", format_amount(tx.fee)), ("block", place)]
     return pairs
+
+
+def data_pairs(tx: Transfer) -> list[tuple[str, Line]]:
+    """What it is for, if its sender says so: on a line of its own, where text from right to left moves nothing else."""
+    if tx.reference is not None:
+        return [("reference", tx.reference)]
+    return [] if tx.data is None else [("data", tx.data)]
 
 
 def _status(tx: Transaction, missing: Sequence[range]) -> str:
@@ -214,7 +234,7 @@ def print_history(history: Sequence[ConfirmedTransaction], address: str, names: 
         is_sent = tx.sender == address.lower()
         other = names.short(tx.to if is_sent else tx.sender)
         rows.append((str(tx.block_height), "to" if is_sent else "from", other, format_amount(tx.value), tx.tx_hash))
-    print_table(("block", "", "account", "amount", "transaction"), rows)
+    print_transfers(("block", "", "account", "amount", "transaction"), rows, history)
 
 
 def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
@@ -231,4 +251,15 @@ def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
         )
         for item in items
     ]
-    print_table(("from", "to", "amount", "nonce", "status", "gas price", "received", "transaction"), rows)
+    headings = ("from", "to", "amount", "nonce", "status", "gas price", "received", "transaction")
+    print_transfers(headings, rows, items)
+
+
+def print_transfers(headings: Sequence[str], rows: Sequence[Sequence[str]], transfers: Sequence[Transfer]) -> None:
+    """A table; if there are references, they are its last column, where text from right to left moves nothing else."""
+    if any(tx.data is not None for tx in transfers):
+        headings = (*headings, "reference")
+        rows = [
+            (*row, cut(tx.reference or tx.data or "", REFERENCE_WIDTH)) for row, tx in zip(rows, transfers, strict=True)
+        ]
+    print_table(headings, rows)

@@ -19,7 +19,7 @@ from rich.text import Text
 from cairn.cli.amounts import format_amount
 from cairn.cli.look.display import Names, collected
 from cairn.cli.remote import connect, explained_errors
-from cairn.cli.screen import ago, drop_output, print_json
+from cairn.cli.screen import ago, drop_output, print_json, printable
 from cairn.cli.wallet.key_files import Keystore
 from cairn.client import AsyncClient
 from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnreachable
@@ -257,7 +257,8 @@ class Screen:
 
     def _told(self, tx: MempoolItem) -> str:
         mark = f"  queued: {tx.queued_reason}" if tx.queued else ""
-        return f"{self._names.short(tx.sender)} → {self._names.short(tx.to)}  {format_amount(tx.value)}{mark}"
+        said = "" if tx.data is None else f"  {printable(tx.reference or tx.data)}"
+        return f"{self._names.short(tx.sender)} → {self._names.short(tx.to)}  {format_amount(tx.value)}{mark}{said}"
 
     def _block_lines(self) -> list[Text]:
         rows = max(1, self._console.height - SHOWN_PENDING - 7)

@@ -29,6 +29,7 @@ _PREAMBLE = """\
 #   timestamp      Time of block 0, in Unix seconds.
 #   gasPrice       Minimum price of a unit of gas, in wei; a transfer takes 21,000 units.
 #   blockGasLimit  Maximum gas in one block: 21,000 times the transfers that fit in it.
+#   maxDataBytes   Maximum length of a transfer's data (its reference), in bytes; 0 allows none.
 #   alloc          Balance of each account at the start, in wei (1 coin is 10^18); all money there will ever be.
 #   validators     On a network: who makes its blocks at first.
 #   admins         On a network: whose keys may change that, and how many of them must sign.

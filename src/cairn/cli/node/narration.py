@@ -18,6 +18,7 @@ import typer
 from cairn.cli.amounts import format_amount
 from cairn.cli.screen import PatientFile, shortened
 from cairn.domain.crypto import checksum_address
+from cairn.domain.references import reference_of
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
 
 INTERVAL_S = 0.25
@@ -185,7 +186,9 @@ class TextFormat:
 
     def _transfer(self, tx: Tx) -> str:
         amount = self._in("green", format_amount(tx.value))
-        return f"  {self._name(tx.sender)} → {self._name(tx.to)}  {amount}  0x{tx.hash.hex()}"
+        told = f"  {self._name(tx.sender)} → {self._name(tx.to)}  {amount}  0x{tx.hash.hex()}"
+        # Last, where text from right to left moves nothing else.
+        return f"{told}  {reference_of(tx.data) or '0x' + tx.data.hex()}" if tx.data else told
 
     def _name(self, address: Address) -> str:
         return self._names.get(address) or shortened(checksum_address(address))
@@ -226,6 +229,8 @@ def _confirmed(tx: Tx, height: int) -> dict[str, object]:
         "to": "0x" + tx.to.hex(),
         "value": tx.value,
         "fee": tx.fee,
+        **({"data": "0x" + tx.data.hex()} if tx.data else {}),
+        **({"reference": reference} if (reference := reference_of(tx.data)) else {}),
     }
 
 

@@ -44,6 +44,13 @@ Tip = Annotated[
     str | None,
     typer.Option(help="Paid above the chain's gas price, to be mined earlier.", metavar="AMOUNT"),
 ]
+Reference = Annotated[
+    str | None,
+    typer.Option(help='What it is for, such as "invoice 4711". Everybody can read it, for ever.', metavar="TEXT"),
+]
+Data = Annotated[
+    str | None, typer.Option(help="The same as bytes, if it is not printable text: 0x and hex digits.", metavar="HEX")
+]
 
 
 class PayingCommand(TyperCommand):
@@ -75,6 +82,8 @@ def send(
     timeout: Annotated[
         float, typer.Option(help="Seconds to wait until it is confirmed.", metavar="SECONDS", min=0)
     ] = 60,
+    reference: Reference = None,
+    data: Data = None,
     nonce: Nonce = None,
     gas_price: GasPrice = None,
     max_fee: MaxFee = None,
@@ -88,10 +97,11 @@ def send(
 
     The key never leaves this machine. At a terminal you are asked before anything is sent.
     """
-    from cairn.cli.wallet.transfers import Sending, read_order, read_price
+    from cairn.cli.wallet.transfers import Sending, read_note, read_order, read_price
 
     with reported_errors(as_json):
-        order = read_order(keystore_in(keys), sender, to, amount, nonce, read_price(gas_price, max_fee, tip))
+        price, note = read_price(gas_price, max_fee, tip), read_note(reference, data)
+        order = read_order(keystore_in(keys), sender, to, amount, nonce, price, note)
         Sending(node, order, as_json).send(password_file, is_sure=yes, wait_s=None if no_wait else timeout)
 
 
@@ -100,6 +110,8 @@ def sign(
     sender: Sender,
     to: Recipient,
     amount: Amount,
+    reference: Reference = None,
+    data: Data = None,
     nonce: Nonce = None,
     gas_price: GasPrice = None,
     max_fee: MaxFee = None,
@@ -117,9 +129,10 @@ def sign(
     With --nonce, --gas-price (or --max-fee) and --chain-id no node is asked: it works on a machine without a network.
     """
     from cairn.cli.look.display import Names
-    from cairn.cli.wallet.transfers import read_order, read_price, show_signed, sign_order
+    from cairn.cli.wallet.transfers import read_note, read_order, read_price, show_signed, sign_order
 
     with reported_errors(as_json):
         keystore = keystore_in(keys)
-        order = read_order(keystore, sender, to, amount, nonce, read_price(gas_price, max_fee, tip))
+        price, note = read_price(gas_price, max_fee, tip), read_note(reference, data)
+        order = read_order(keystore, sender, to, amount, nonce, price, note)
         show_signed(sign_order(node, order, chain_id, password_file), Names(keystore), as_json)

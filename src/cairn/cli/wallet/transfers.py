@@ -13,22 +13,24 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from cairn.cli.amounts import format_amount, parse_amount
-from cairn.cli.look.display import Names
+from cairn.cli.look.display import Names, data_pairs
 from cairn.cli.remote import PATIENCE_S, ask_node, describe_missing, explained_errors, find_missing, wait_confirmed
 from cairn.cli.report import CommandFailed, warn
 from cairn.cli.screen import Output, print_json, print_lines, print_pairs
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
-from cairn.client.errors import ClientError
+from cairn.client.errors import ClientError, DataTooLong
 from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
 from cairn.client.transport import Transport
 from cairn.client.wallet import Price
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.genesis import COIN, DEV_KEYS
+from cairn.domain.json_fields import find_data
+from cairn.domain.references import data_of, reference_of
 from cairn.domain.transactions import Terms
-from cairn.domain.types import TRANSFER_GAS, Address
+from cairn.domain.types import TRANSFER_GAS, Address, intrinsic_gas
 
 
 def read_price(gas_price: str | None, max_fee: str | None, tip: str | None) -> Price:
@@ -39,6 +41,21 @@ def read_price(gas_price: str | None, max_fee: str | None, tip: str | None) -> P
     return Price(*(None if text is None else parse_amount(text, option) for option, text in texts.items()))
 
 
+def read_note(reference: str | None, data: str | None) -> bytes:
+    """The data of the transfer, from either option. Raises `InvalidConfig` for an invalid one."""
+    if reference is not None and data is not None:
+        raise InvalidConfig("--reference: give it, or --data, not both")
+    if data is not None:
+        found = find_data(data)
+        if found is None:
+            raise InvalidConfig(f"--data: {data!r} is not 0x and two hexadecimal digits for each byte")
+        return found
+    try:
+        return b"" if reference is None else data_of(reference)
+    except InvalidField as invalid:
+        raise InvalidConfig(f"--{invalid.detail}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class TransferOrder:
     sender: Party
@@ -47,9 +64,16 @@ class TransferOrder:
     nonce: int | None
     """None means the sender's next nonce."""
     price: Price
+    data: bytes = b""
+
+    @property
+    def gas(self) -> int:
+        return intrinsic_gas(self.data)
 
 
-def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, price: Price) -> TransferOrder:
+def read_order(
+    keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, price: Price, data: bytes
+) -> TransferOrder:
     """The transfer in the arguments. Raises `InvalidConfig` for an invalid one, `NoSuchItem` for an unknown name."""
     return TransferOrder(
         find_party(sender, keystore, "FROM"),
@@ -57,6 +81,7 @@ def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int
         parse_amount(amount, "AMOUNT"),
         nonce,
         price,
+        data,
     )
 
 
@@ -81,6 +106,7 @@ def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_fi
             gas_price=price.gas_price,
             max_fee=price.max_fee,
             tip=price.tip or 0,
+            data=order.data,
         )
 
 
@@ -95,7 +121,8 @@ def show_signed(signed: SignedTransfer, names: Names, as_json: bool) -> None:
             ("from", names.full(signed.sender)),
             ("to", names.full(signed.to)),
             ("amount", format_amount(signed.value)),
-            (fee, format_amount(TRANSFER_GAS * signed.gas_price)),
+            *data_pairs(signed),
+            (fee, format_amount(signed.gas * signed.gas_price)),
             ("nonce", str(signed.nonce)),
             ("signature", signed.signature),
         ]
@@ -138,6 +165,8 @@ class Sending:
         sender, nonce = self._order.sender.spelled, self._order.nonce
         missing = [] if nonce is None else await find_missing(node, sender, nonce)
         chain = await node.chain()
+        if len(self._order.data) > chain.max_data_bytes:
+            raise DataTooLong(f"the data has {len(self._order.data)} bytes; this chain takes {chain.max_data_bytes}")
         await self._check_funds(node, chain, await node.account(sender))
         return chain, missing, await find_dev_accounts(self._url) if self._order.to.is_public else []
 
@@ -154,7 +183,7 @@ class Sending:
 
     async def _check_funds(self, node: AsyncClient, chain: Chain, state: AccountState) -> None:
         """Check the balance before asking for the password. The node checks it again, with what is pending."""
-        fee = TRANSFER_GAS * self._terms(chain).gas_price
+        fee = self._order.gas * self._terms(chain).gas_price
         need = self._order.value + fee
         if need <= state.balance:
             return
@@ -182,13 +211,14 @@ class Sending:
     def _confirm(self, chain: Chain) -> None:
         """Ask on standard error; standard output is for the result."""
         terms = self._terms(chain)
-        fee = f"a fee of {format_amount(TRANSFER_GAS * terms.gas_price)}"
+        fee = f"a fee of {format_amount(self._order.gas * terms.gas_price)}"
         if terms.max_fee > terms.gas_price:
-            fee += f", {format_amount(TRANSFER_GAS * terms.max_fee)} at most"
+            fee += f", {format_amount(self._order.gas * terms.max_fee)} at most"
         lines = [
             f"from    {self._order.sender}",
             f"to      {self._order.to}",
             f"amount  {format_amount(self._order.value)}, and {fee}",
+            *self._told_data(),
             f"chain   {chain.chain_id}, at {self._url}",
         ]
         Output(stderr=True).print(*lines, sep="\n")
@@ -196,14 +226,20 @@ class Sending:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("nothing was sent")
 
+    def _told_data(self) -> list[str]:
+        data = self._order.data
+        return [f"for     {reference_of(data) or '0x' + data.hex()}"] if data else []
+
     async def _submit(self, node: AsyncClient, account: Account, price: Price, wait_s: float | None) -> None:
         order, wallet = self._order, node.wallet(account)
-        to, value, gas_price, max_fee, tip = order.to.spelled, order.value, *price
+        to, value, data, gas_price, max_fee, tip = order.to.spelled, order.value, order.data, *price
         if order.nonce is None:
-            tx_hash = await wallet.send(to, value, gas_price=gas_price, max_fee=max_fee, tip=tip)
+            tx_hash = await wallet.send(to, value, data=data, gas_price=gas_price, max_fee=max_fee, tip=tip)
             submitted = Submitted("pending", tx_hash)
         else:
-            signed = await wallet.sign(to, value, nonce=order.nonce, gas_price=gas_price, max_fee=max_fee, tip=tip)
+            signed = await wallet.sign(
+                to, value, nonce=order.nonce, data=data, gas_price=gas_price, max_fee=max_fee, tip=tip
+            )
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash
         self._tell("sent", submitted.tx_hash)

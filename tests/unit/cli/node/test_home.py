@@ -39,7 +39,7 @@ def test_the_settings_file_explains_every_setting_and_every_genesis_key(tmp_path
     text = home.config_file.read_text()
     assert all(f"\n#{name} = " in text for name in FIELDS)
     keys = re.findall(r'^  "(\w+)"', home.genesis_file.read_text(), re.MULTILINE)
-    assert len(keys) == 5
+    assert len(keys) == 6
     assert all(f"#   {key} " in text for key in keys)
 
 

@@ -14,9 +14,10 @@ from cairn.cli.main import app
 from cairn.cli.report import CommandFailed
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
-from cairn.cli.wallet.transfers import Sending, TransferOrder, describe_other_account, read_price
+from cairn.cli.wallet.transfers import Sending, TransferOrder, describe_other_account, read_note, read_price
 from cairn.client.models import Chain
 from cairn.domain.crypto import address_of_key, checksum_address
+from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_KEYS
 from cairn.domain.types import Address
 from tests.support.json_server import Answer, JsonServer
@@ -125,6 +126,41 @@ def test_the_question_names_the_maximum_fee(
     with pytest.raises(CommandFailed, match="nothing was sent"):
         Sending("http://node", order, False)._confirm(msgspec.convert(CHAIN, Chain))
     assert told in capsys.readouterr().err.splitlines()
+
+
+def test_the_question_names_the_reference_and_the_fee_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    party = Party(Address(bytes(20)))
+    order = TransferOrder(party, party, 7, None, read_price(None, None, None), read_note("invoice 4711", None))
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    with pytest.raises(CommandFailed, match="nothing was sent"):
+        Sending("http://node", order, False)._confirm(msgspec.convert(CHAIN, Chain))
+    told = capsys.readouterr().err.splitlines()
+    assert "amount  7 wei, and a fee of 21192 wei" in told
+    assert "for     invoice 4711" in told
+
+
+@pytest.mark.parametrize(
+    ("reference", "data", "refusal"),
+    [
+        ("a", "0x61", "--reference: give it, or --data, not both"),
+        ("", None, "--reference: is empty: leave it out"),
+        ("\x1b[31mred", None, "--reference: holds U+001B"),
+        ("\u202eevil", None, "--reference: holds U+202E"),
+        # What Python makes of an argument that is not UTF-8.
+        ("\udcff", None, "--reference: holds U+DCFF"),
+        (None, "61", "--data: '61' is not 0x and two hexadecimal digits for each byte"),
+        (None, "0x6", "--data: '0x6' is not 0x"),
+        (None, "0xzz", "--data: '0xzz' is not 0x"),
+    ],
+)
+def test_a_reference_that_is_not_text_and_data_that_is_not_hex_are_refused(
+    reference: str | None, data: str | None, refusal: str
+) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        read_note(reference, data)
+    assert refusal in str(refused.value)
 
 
 USUAL = spelled(address for address, _ in DEV_KEYS)
