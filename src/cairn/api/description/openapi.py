@@ -26,7 +26,7 @@ from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Problem, Submitted
 from cairn.domain.errors import ANSWERED, BY_CODE
 from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, REFERENCE
-from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"
 
@@ -194,6 +194,15 @@ def described_schemas() -> Json:
     } | rpc_schemas()
 
 
+def add_exclusions(submission: Json) -> None:
+    """Refuse fields that exclude each other, in words that generators of clients pass over: they make one type."""
+    of_type_2: Json = {"properties": {"type": {"const": DYNAMIC_FEE}}}
+    submission["not"] = {"required": ["data", "reference"]}
+    submission["if"] = {"anyOf": [{"required": ["maxFeePerGas"]}, {"required": ["maxPriorityFeePerGas"]}]}
+    submission["then"] = of_type_2 | {"not": {"required": ["gasPrice"]}}
+    submission["else"] = {"not": of_type_2 | {"required": ["type", "gasPrice"]}}
+
+
 def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
     for name, example in EXAMPLES.items():
         schemas[name]["examples"] = [example]
@@ -221,6 +230,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
     paths = description.paths()
     responses = {str(status): description.problem(status) for status in sorted({error.status for error in ANSWERED})}
     schemas = description.schemas.make_components() | described_schemas()
+    add_exclusions(schemas["Submission"])
     add_examples(schemas, signs_for)
     return {
         "openapi": "3.1.0",
@@ -232,6 +242,8 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
+        # Said explicitly, for linters: signatures authorise, and nothing else does.
+        "security": [],
         "tags": [{"name": name, "x-displayName": title, "description": about} for name, (title, about) in TAGS.items()],
         "paths": paths,
         "x-other-requests": {

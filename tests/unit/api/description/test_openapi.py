@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,36 @@ def test_the_schema_of_an_amount_allows_what_is_accepted_and_no_more() -> None:
         assert parse_submission(json.dumps(submission).encode(), 1)[0].value == int(taken)
     for refused in (-1, 2**256, 1.5, "", "-1", "0x1", "1e3", "1" * 79, None, True):
         assert not amounts.is_valid(refused), refused
+
+
+EXCLUDING: dict[str, list[Any]] = {
+    "type": [None, 0, 1, 2],
+    "gasPrice": [None, 1],
+    "maxFeePerGas": [None, 5],
+    "maxPriorityFeePerGas": [None, 1],
+    "data": [None, "0x00"],
+    "reference": [None, "a"],
+}
+
+
+def test_the_schema_refuses_the_same_combinations_of_fields_as_the_node() -> None:
+    schema = validator("/components/schemas/Submission")
+    plain = DOCUMENT["components"]["schemas"]["Submission"]["examples"][0]
+    refused = 0
+    for values in product(*EXCLUDING.values()):
+        given = {name: value for name, value in zip(EXCLUDING, values, strict=True) if value is not None}
+        try:
+            parse_submission(json.dumps(plain | given).encode(), 1)
+        except InvalidField:
+            refused += 1
+            assert not schema.is_valid(plain | given), given
+        else:
+            assert schema.is_valid(plain | given), given
+    assert 0 < refused < 128
+
+
+def test_no_operation_needs_credentials() -> None:
+    assert DOCUMENT["security"] == []
 
 
 def test_on_a_dev_chain_the_signature_may_be_left_out() -> None:
