@@ -27,7 +27,13 @@ def terminal(node: NodeProcess, tmp_path: Path) -> Terminal:
 def test_the_commands_work_in_their_order(terminal: Terminal) -> None:
     printed = [terminal.run(step.line) for step in PAGE.steps()]
     assert "confirmed" in printed[2]
-    assert '"status":"pending"' in printed[-1]
+    assert all('"status":"pending"' in each for each in printed[-2:])
+
+
+def test_the_payment_that_the_node_signs_is_made_once(terminal: Terminal) -> None:
+    step = PAGE.steps()[-1]
+    assert "idempotency-key" in step.line
+    assert terminal.run(step.line) == terminal.run(step.line)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
