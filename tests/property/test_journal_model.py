@@ -13,6 +13,7 @@ from cairn.domain.types import Tx, TxHash
 from cairn.store.segment import list_segments, segment_path
 from tests.support.journals import open_journal
 from tests.support.transfers import transfer
+from tests.support.tx_data import data_fields
 
 SEGMENT = 2048
 
@@ -33,10 +34,10 @@ class JournalMachine(RuleBasedStateMachine):
         self.synced_left: set[TxHash] = set()
         self.left: set[TxHash] = set()
 
-    @rule(count=st.integers(1, 12))
-    def add(self, count: int) -> None:
-        for _ in range(count):
-            tx = transfer(1, self.next_nonce)
+    @rule(drawn=st.lists(data_fields, min_size=1, max_size=12))
+    def add(self, drawn: list[bytes]) -> None:
+        for data in drawn:
+            tx = transfer(1, self.next_nonce, data=data)
             self.next_nonce += 1
             self.journal.append_add(tx.nonce, tx, encode_record(tx))
             self.appended[tx.hash] = tx
@@ -122,6 +123,7 @@ class JournalMachine(RuleBasedStateMachine):
         self.journal = open_journal(path, SEGMENT, 3)
         found = [entry.tx for entry in self.journal.recovered]
         hashes = {tx.hash for tx in found}
+        assert all(tx == self.synced[tx.hash] for tx in found)
         assert hashes == self.possible(hashes, self.synced, self.synced_drops)
         order = list(self.synced)
         assert [tx.hash for tx in found] == sorted(hashes, key=order.index)

@@ -11,6 +11,7 @@ from cairn.domain.types import TRANSFER_GAS, Tx
 from cairn.mempool.pool import Admitted, Mempool, PoolLimits
 from tests.support.mempool_model import MempoolModel
 from tests.support.transfers import RULES, Accounts, address, dynamic, transfer
+from tests.support.tx_data import gas_of
 
 SENDERS = [1, 2, 3, 4]
 # Neighbours around the least bump of 10 %, and ties.
@@ -19,6 +20,8 @@ CAPS = st.tuples(st.sampled_from([9, 10, 11, 12, 22, 40, 44, 45]), st.sampled_fr
 TERMS = PRICES | CAPS
 """A legacy price, or the caps of type 2: fee and tip."""
 VALUES = st.sampled_from([0, 1, 500_000, 2_500_000])
+DATA = st.sampled_from([b"", b"", b"\0", b"\xff" * 256, bytes(257)])
+"""None, a zero byte, the longest, and one byte more than that."""
 LIMITS = st.builds(
     PoolLimits,
     size=st.sampled_from([2, 6, 9, 12]),
@@ -31,10 +34,10 @@ LIMITS = st.builds(
 senders = st.sampled_from([*SENDERS, 1, 1])
 
 
-def offer(sender: int, nonce: int, terms: int | tuple[int, int], value: int = 1) -> Tx:
+def offer(sender: int, nonce: int, terms: int | tuple[int, int], value: int = 1, data: bytes = b"") -> Tx:
     if isinstance(terms, int):
-        return transfer(sender, nonce, gas_price=terms, value=value)
-    return dynamic(sender, nonce, *terms, value=value)
+        return transfer(sender, nonce, gas_price=terms, value=value, data=data)
+    return dynamic(sender, nonce, *terms, value=value, data=data)
 
 
 class MempoolMachine(RuleBasedStateMachine):
@@ -54,14 +57,14 @@ class MempoolMachine(RuleBasedStateMachine):
 
     # What comes in.
 
-    @rule(batch=st.lists(st.tuples(senders, st.sampled_from([0, 0, 0, 1]), TERMS), min_size=1, max_size=8))
-    def submit_next(self, batch: list[tuple[int, int, int | tuple[int, int]]]) -> None:
-        for sender, ahead, terms in batch:
-            self.submit(offer(sender, self.model.next_nonce(address(sender)) + ahead, terms))
+    @rule(batch=st.lists(st.tuples(senders, st.sampled_from([0, 0, 0, 1]), TERMS, DATA), min_size=1, max_size=8))
+    def submit_next(self, batch: list[tuple[int, int, int | tuple[int, int], bytes]]) -> None:
+        for sender, ahead, terms, data in batch:
+            self.submit(offer(sender, self.model.next_nonce(address(sender)) + ahead, terms, data=data))
 
-    @rule(sender=senders, ahead=st.integers(-1, 8), terms=TERMS, value=VALUES)
-    def submit_anywhere(self, sender: int, ahead: int, terms: int | tuple[int, int], value: int) -> None:
-        self.submit(offer(sender, self.state.account(address(sender)).nonce + ahead, terms, value))
+    @rule(sender=senders, ahead=st.integers(-1, 8), terms=TERMS, value=VALUES, data=DATA)
+    def submit_anywhere(self, sender: int, ahead: int, terms: int | tuple[int, int], value: int, data: bytes) -> None:
+        self.submit(offer(sender, self.state.account(address(sender)).nonce + ahead, terms, value, data))
 
     @precondition(lambda self: self.model.items)
     @rule(data=st.data(), terms=TERMS, value=VALUES)
@@ -97,10 +100,11 @@ class MempoolMachine(RuleBasedStateMachine):
 
     # What goes out.
 
-    @rule(count=st.integers(0, 5))
-    def mine(self, count: int) -> None:
-        txs = self.pool.select(count * TRANSFER_GAS)
-        assert txs == self.model.select(count * TRANSFER_GAS)
+    @rule(count=st.integers(0, 5), more=st.sampled_from([0, 3, 4, 4_095, 4_096, 8_192]))
+    def mine(self, count: int, more: int) -> None:
+        txs = self.pool.select(count * TRANSFER_GAS + more)
+        assert txs == self.model.select(count * TRANSFER_GAS + more)
+        assert sum(gas_of(tx.data) for tx in txs) <= count * TRANSFER_GAS + more
         for tx in txs:
             # Whatever was admitted, each is applicable when its turn comes.
             account = self.state.account(tx.sender)

@@ -8,8 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, TxRejected
 from cairn.domain.rules import SenderBudget
-from cairn.domain.types import TRANSFER_GAS, Account, Tx
+from cairn.domain.types import Account, Tx
 from tests.support.transfers import transfer
+from tests.support.tx_data import gas_of
 
 # Neighbours around the bump, ties, and no price at all.
 PRICES = st.sampled_from([0, 1, 2, 10, 10, 11, 12, 13])
@@ -38,12 +39,12 @@ class SenderBudgetMachine(RuleBasedStateMachine):
         return self.first + len(self.txs)
 
     def can_pay(self, txs: list[Tx]) -> bool:
-        return sum(tx.value + TRANSFER_GAS * tx.gas_price for tx in txs) <= self.balance
+        return sum(tx.value + gas_of(tx.data) * tx.gas_price for tx in txs) <= self.balance
 
     def after(self) -> Account:
         balance, nonce = self.balance, self.first
         for tx in self.txs:
-            balance, nonce = balance - tx.value - TRANSFER_GAS * tx.gas_price, nonce + 1
+            balance, nonce = balance - tx.value - gas_of(tx.data) * tx.gas_price, nonce + 1
         return Account(balance, nonce)
 
     def reason_in_block(self, tx: Tx) -> type[TxRejected] | None:

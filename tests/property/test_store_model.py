@@ -17,11 +17,12 @@ from cairn.store.reader import ChainReader
 from tests.support.blocks import BALANCE, SENDERS, extend, head_of, history_of, store_genesis
 from tests.support.disk import compact, database_of, flush
 from tests.support.transfers import address, transfer
+from tests.support.tx_data import data_fields, gas_of
 
-FEE = 10 * 21_000
+PRICE = 10
 PEOPLE = 8
 
-transfers = st.tuples(st.integers(1, PEOPLE), st.integers(1, PEOPLE + 2), st.integers(0, 3))
+transfers = st.tuples(st.integers(1, PEOPLE), st.integers(1, PEOPLE + 2), st.integers(0, 3), data_fields)
 
 
 class Model:
@@ -43,12 +44,12 @@ class Model:
     def apply(self, txs: list[Tx], proposer: Address) -> None:
         height = len(self.blocks)
         for position, tx in enumerate(txs):
-            self.change(tx.sender, -tx.value - FEE, 1)
+            self.change(tx.sender, -tx.value - PRICE * gas_of(tx.data), 1)
             self.change(tx.to, tx.value, 0)
             for who in {tx.sender, tx.to}:
                 self.history[who].append((height, position))
         if txs:
-            self.change(proposer, FEE * len(txs), 0)
+            self.change(proposer, PRICE * sum(gas_of(tx.data) for tx in txs), 0)
         self.blocks.append(txs)
 
 
@@ -62,11 +63,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.follower = FollowerStore.open(self.root / "data", self.root / "scratch")
 
     @rule(drawn=st.lists(transfers, max_size=40), proposer=st.integers(1, PEOPLE + 3))
-    def commit(self, drawn: list[tuple[int, int, int]], proposer: int) -> None:
+    def commit(self, drawn: list[tuple[int, int, int, bytes]], proposer: int) -> None:
         nonces = {who: self.model.account(address(who)).nonce for who in range(1, PEOPLE + 1)}
         txs = []
-        for sender, to, value in drawn:
-            txs.append(transfer(sender, nonces[sender], to=to, value=value))
+        for sender, to, value, data in drawn:
+            txs.append(transfer(sender, nonces[sender], to=to, value=value, data=data))
             nonces[sender] += 1
         self.model.hashes.append(extend(self.chain, txs, address(proposer)).block.hash)
         self.model.apply(txs, address(proposer))
@@ -116,6 +117,7 @@ class StoreMachine(RuleBasedStateMachine):
         for position, tx in enumerate(txs):
             assert reader.find_location(tx.hash) == (height, position)
             assert reader.find_record(height, position) == encode_record(tx)
+        assert reader.find_record(height, len(txs)) is None
         for number in range(1, PEOPLE + 4):
             who = address(number)
             assert reader.account(who) == model.account(who)

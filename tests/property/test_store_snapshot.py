@@ -19,30 +19,31 @@ from tests.support.blocks import BALANCE, SENDERS, extend, head_of, history_of, 
 from tests.support.disk import compact, database_of, flush
 from tests.support.snapshots import PEOPLE, add_block, open_chain, pay, restore_snapshot, take_snapshot
 from tests.support.transfers import address, transfer
+from tests.support.tx_data import data_fields, gas_of
 
-FEE = 10 * 21_000
+PRICE = 10
 
 people = st.one_of(
     st.integers(0, 8).map(PEOPLE.__getitem__), st.integers(1, 5).map(lambda number: Address(bytes([number]) * 20))
 )
-blocks = st.lists(st.lists(st.tuples(st.integers(0, 8), people, st.integers(0, 3)), max_size=5), min_size=1, max_size=5)
+payments = st.tuples(st.integers(0, 8), people, st.integers(0, 3), data_fields)
+blocks = st.lists(st.lists(payments, max_size=5), min_size=1, max_size=5)
+Drawn = list[tuple[int, Address, int, bytes]]
 
 
-def add(chain: ChainStore, drawn: list[tuple[int, Address, int]]) -> BlockHash:
+def add(chain: ChainStore, drawn: Drawn) -> BlockHash:
     txs: list[Tx] = []
-    for sender, to, value in drawn:
-        txs.append(pay(chain, sender, to, value, txs))
+    for sender, to, value, data in drawn:
+        txs.append(pay(chain, sender, to, value, txs, data))
     return add_block(chain, txs).block.hash
 
 
 @settings(max_examples=12, deadline=None)
 @given(before=blocks, after=blocks)
-def test_a_restored_chain_is_the_same_chain(
-    before: list[list[tuple[int, Address, int]]], after: list[list[tuple[int, Address, int]]]
-) -> None:
+def test_a_restored_chain_is_the_same_chain(before: list[Drawn], after: list[Drawn]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         chain, joining = open_chain(Path(directory) / "one"), open_chain(Path(directory) / "two")
-        for block in [*before, [(0, PEOPLE[1], 1)]]:
+        for block in [*before, [(0, PEOPLE[1], 1, b"")]]:
             add(chain, block)
         restore_snapshot(joining, take_snapshot(chain))
         assert (head_of(joining), joining.lattice) == (head_of(chain), chain.lattice)
@@ -73,20 +74,20 @@ class PruneMachine(RuleBasedStateMachine):
         self.accounts[who] = Account(before.balance + amount, before.nonce + nonces)
 
     @rule(
-        drawn=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 7), st.integers(0, 2)), max_size=20),
+        drawn=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 7), st.integers(0, 2), data_fields), max_size=20),
         proposer=st.integers(1, 8),
     )
-    def commit(self, drawn: list[tuple[int, int, int]], proposer: int) -> None:
+    def commit(self, drawn: list[tuple[int, int, int, bytes]], proposer: int) -> None:
         txs: list[Tx] = []
-        for sender, to, value in drawn:
+        for sender, to, value, data in drawn:
             nonce = self.accounts[address(sender)].nonce
-            txs.append(transfer(sender, nonce, to=to, value=value))
-            self.change(address(sender), -value - FEE, 1)
+            txs.append(transfer(sender, nonce, to=to, value=value, data=data))
+            self.change(address(sender), -value - PRICE * gas_of(data), 1)
             self.change(address(to), value, 0)
             for who in {address(sender), address(to)}:
                 self.history[who].append((len(self.blocks), len(txs) - 1))
         if txs:
-            self.change(address(proposer), FEE * len(txs), 0)
+            self.change(address(proposer), PRICE * sum(gas_of(tx.data) for tx in txs), 0)
         self.blocks.append(txs)
         self.hashes.append(extend(self.chain, txs, address(proposer)).block.hash)
 

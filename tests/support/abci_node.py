@@ -156,8 +156,8 @@ def settle(call: Callable[[], _T | Awaitable[_T]]) -> _T:
     return asyncio.run(answer())
 
 
-def raw(nonce: int, **fields: int) -> bytes:
-    return encode_tx(signed(nonce, **fields), CHAIN_ID)
+def raw(nonce: int, data: bytes = b"", **fields: int) -> bytes:
+    return encode_tx(signed(nonce, data=data, **fields), CHAIN_ID)
 
 
 def update(

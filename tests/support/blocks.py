@@ -11,6 +11,7 @@ from cairn.store.history import Search, search_history
 from cairn.store.keys import Location
 from cairn.store.reader import ChainReader
 from tests.support.transfers import RULES, address, transfer
+from tests.support.tx_data import data_by_number
 
 SENDERS = range(1, 41)
 BALANCE = 10**18
@@ -65,12 +66,12 @@ def history_of(reader: ChainReader, who: Address, before: Location | None = None
 
 
 def next_transfers(chain: ChainStore, count: int, to: int = 999) -> list[Tx]:
-    """`count` valid transfers, by one sender after the other."""
+    """`count` valid transfers, by one sender after the other; every other one with data."""
     nonces = {sender: chain.account(address(sender)).nonce for sender in SENDERS}
     txs = []
     for number in range(count):
         sender = SENDERS[number % len(SENDERS)]
-        txs.append(transfer(sender, nonces[sender], to=to))
+        txs.append(transfer(sender, nonces[sender], to=to, data=data_by_number(number)))
         nonces[sender] += 1
     return txs
 

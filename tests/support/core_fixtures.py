@@ -14,6 +14,7 @@ from cairn.domain.transactions import sign_draft
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.embedded import EmbeddedEngine
+from tests.support.tx_data import gas_of
 
 CHAIN_ID = 1337
 GWEI = 10**9
@@ -37,9 +38,10 @@ def signed(
     kind: int = LEGACY,
     max_fee: int = 0,
     max_tip: int = 0,
+    data: bytes = b"",
 ) -> Tx:
-    address = ACCOUNTS[sender]
-    draft = Draft(address, ACCOUNTS[(sender + 1) % 10], value, 21_000, gas_price, nonce, kind, max_fee, max_tip)
+    address, to = ACCOUNTS[sender], ACCOUNTS[(sender + 1) % 10]
+    draft = Draft(address, to, value, gas_of(data), gas_price, nonce, kind, max_fee, max_tip, data)
     return sign_draft(draft, KEYS[address], CHAIN_ID)
 
 

@@ -19,6 +19,7 @@ from cairn.store.keys import FAMILIES, META, PROBE_KEY
 from tests.support.core_fixtures import signed
 from tests.support.disk import database_of, flush
 from tests.support.snapshots import grow_signed, network_genesis, open_chain, restore_snapshot, take_snapshot
+from tests.support.tx_data import data_by_number
 
 SEGMENT_BYTES = 4_096
 """Small, so that hundreds of directories are copied and compared in seconds."""
@@ -90,16 +91,16 @@ def tree(directory: Path) -> dict[str, bytes | None]:
 def make_blocks(chain: ChainStore, first: int, count: int) -> None:
     for nonce in range(first, first + count):
         header, rules = chain.head_header, chain.genesis.rules
-        made = build_block(
-            header, chain.head_hash, chain.lattice, chain, [signed(nonce)], header.timestamp + 1, ZERO_ADDRESS, rules
-        )
+        txs, time = [signed(nonce, data=data_by_number(nonce))], header.timestamp + 1
+        made = build_block(header, chain.head_hash, chain.lattice, chain, txs, time, ZERO_ADDRESS, rules)
         chain.commit(made)
 
 
 def _accept(journal: Journal, *nonces: int) -> None:
     """Each in a frame of its own."""
     for nonce in nonces:
-        journal.append_add(7, signed(nonce), encode_record(signed(nonce)))
+        tx = signed(nonce, data=data_by_number(nonce))
+        journal.append_add(7, tx, encode_record(tx))
         journal.sync()
 
 

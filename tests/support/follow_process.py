@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from cairn.domain.types import TRANSFER_GAS, TxHash
+from cairn.domain.types import TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.blocks import SENDERS, history_of
 from tests.support.transfers import address
@@ -23,11 +23,12 @@ def check_blocks(follower: FollowerStore, heights: set[int]) -> None:
         block_hash, header = found
         hashes = follower.tx_hashes(height)
         records = list(follower.records(height))
-        assert len(records) == header.gas_used // TRANSFER_GAS
+        assert len(records) == header.tx_count
         assert b"".join(record[:32] for record in records) == hashes
         assert follower.find_height(block_hash) == height
         for position, record in enumerate(records):
             assert follower.find_location(TxHash(record[:32])) == (height, position)
+            assert follower.find_record(height, position) == record
 
 
 def check_account(follower: FollowerStore, number: int, recipient: int) -> None:

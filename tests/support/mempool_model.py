@@ -6,9 +6,10 @@ from fractions import Fraction
 
 from cairn.domain import errors
 from cairn.domain.rules import validate_tx
-from cairn.domain.types import TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
+from cairn.domain.types import Address, DropReason, Rules, Tx, TxHash
 from cairn.mempool.pool import PoolLimits
 from tests.support.transfers import Accounts
+from tests.support.tx_data import gas_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ class MempoolModel:
         ]
 
     def select(self, gas_limit: int) -> list[Tx]:
-        return [item.tx for item in self.mining_order()][: gas_limit // TRANSFER_GAS]
+        """As many from the first on as fit together."""
+        txs = [item.tx for item in self.mining_order()]
+        return [tx for count, tx in enumerate(txs, 1) if sum(gas_of(each.data) for each in txs[:count]) <= gas_limit]
 
     # Changes.
 

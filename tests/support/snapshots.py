@@ -13,6 +13,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from cairn.store.snapshot import Manifest, SnapshotDirectory
 from tests.support.blocks import extend
+from tests.support.tx_data import data_by_number, gas_of
 
 CHAIN_ID = 1337
 GWEI = 10**9
@@ -25,11 +26,12 @@ def network_genesis(gas_price: int = GWEI) -> Genesis:
     return Genesis(dev.chain_id, dev.timestamp, gas_price, dev.block_gas_limit, dev.alloc, VALIDATORS)
 
 
-def pay(chain: ChainStore, sender: int, to: Address, value: int = 1, after: Sequence[Tx] = ()) -> Tx:
+def pay(chain: ChainStore, sender: int, to: Address, value: int = 1, after: Sequence[Tx] = (), data: bytes = b"") -> Tx:
     """A signed transfer by a dev account; `after` are those that come before it in its block."""
     address, key = DEV_KEYS[sender]
     nonce = chain.account(address).nonce + sum(tx.sender == address for tx in after)
-    return sign_draft(Draft(address, to, value, 21_000, chain.genesis.gas_price, nonce), key, CHAIN_ID)
+    draft = Draft(address, to, value, gas_of(data), chain.genesis.gas_price, nonce, data=data)
+    return sign_draft(draft, key, CHAIN_ID)
 
 
 def prune_until(chain: ChainStore, base: int, pauses: int) -> bool:
@@ -61,7 +63,7 @@ def grow_signed(chain: ChainStore, blocks: int, strangers: int = 2) -> None:
         txs: list[Tx] = []
         for number in range(strangers):
             stranger = Address(bytes(16) + (1_000 * (chain.visible + 1) + number).to_bytes(4, "big"))
-            txs.append(pay(chain, number % 9, stranger, 5, txs))
+            txs.append(pay(chain, number % 9, stranger, 5, txs, data_by_number(number)))
         txs.append(pay(chain, 0, PEOPLE[1], 7, txs))
         add_block(chain, txs)
 

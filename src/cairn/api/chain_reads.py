@@ -10,7 +10,7 @@ from cairn.core.gateway import CoreGateway, PendingPage, PendingTx
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, NodeError, Reverting, Unavailable
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.merkle import grow_tree
-from cairn.domain.transactions import decode_record, split_records
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.history import Search, Step, search_history
@@ -169,7 +169,7 @@ class ChainReads(ABC):
             chunk = next(chunks, None)
             if chunk is None:
                 return
-            yield from split_records(chunk)
+            yield from chunk
         raise reverted_meanwhile()
 
     def account(self, address: Address) -> Account:

@@ -6,7 +6,7 @@ A call and its answer have the same id; id 0 marks a notice of the core. Calls a
 an array of the name and the arguments; the answer is the value. Submissions are most of the traffic, and are binary:
 all that a worker submits in one turn of its event loop is one frame, and so are the core's answers.
 
-    SUBMIT     0               | the fixed-width records of the transactions, which the journal and the store keep too
+    SUBMIT     0               | the records of the transactions, as the journal and the store keep them
     ADMITTED   0               | u64 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
     KNOWN      id              | nothing: it is on disk, and was already in the mempool; if it is queued, as QUEUED

@@ -15,7 +15,7 @@ from cairn.core.admission import Admissions
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreCalls
 from cairn.domain.errors import NodeError, Unavailable
-from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, encode_record
+from cairn.domain.transactions import decode_record, encode_record, split_records
 from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from cairn.time_shares import TimeShares
 
@@ -178,12 +178,11 @@ class _WorkerConnection(wire.LinkProtocol):
 
     def _submit(self, records: bytes) -> None:
         admissions = self._core.admissions
-        for start in range(0, len(records), TX_RECORD_SIZE):
+        for record in split_records(records):
             self._submissions += 1
             if admissions is None:
                 self._admitted(self._submissions, self._core.why_not())
             else:
-                record = records[start : start + TX_RECORD_SIZE]
                 admissions.enqueue(decode_record(record), record, partial(self._admitted, self._submissions))
 
     def _admitted(self, request_id: int, result: Admission | NodeError) -> None:

@@ -48,6 +48,7 @@ _TYPE_AT = Struct(">32s20s20sQQ32s32s65s").size
 _HAS_DATA = 0x80
 """Added to the type in the record of a transaction with data."""
 _TAIL_HEAD = Struct(">H")
+LONGEST_RECORD_SIZE = TX_RECORD_SIZE + _TAIL_HEAD.size + MAX_DATA_BYTES
 _pack_record = _RECORD.pack
 _unpack_record = _RECORD.unpack
 _NO_CAP = bytes(32)
@@ -432,21 +433,27 @@ def _validate_caps(draft: Draft) -> None:
 
 
 def encode_record(tx: Tx) -> bytes:
-    dynamic, data = tx.kind == DYNAMIC_FEE, tx.data
+    kind = tx.kind
+    dynamic = kind == DYNAMIC_FEE
     record = _pack_record(
         tx.hash,
         tx.sender,
         tx.to,
         tx.nonce,
         tx.gas,
-        tx.gas_price.to_bytes(32, "big"),
-        tx.value.to_bytes(32, "big"),
+        tx.gas_price.to_bytes(32),
+        tx.value.to_bytes(32),
         tx.signature,
-        tx.kind + _HAS_DATA if data else tx.kind,
-        tx.max_fee.to_bytes(32, "big") if dynamic else _NO_CAP,
-        tx.max_tip.to_bytes(32, "big") if dynamic else _NO_CAP,
+        kind,
+        tx.max_fee.to_bytes(32) if dynamic else _NO_CAP,
+        tx.max_tip.to_bytes(32) if dynamic else _NO_CAP,
     )
-    return b"".join((record, _TAIL_HEAD.pack(len(data)), data)) if data else record
+    return _with_tail(record, tx.data) if tx.data else record
+
+
+def _with_tail(record: bytes, data: bytes) -> bytes:
+    marked = bytes((record[_TYPE_AT] + _HAS_DATA,))
+    return b"".join((record[:_TYPE_AT], marked, record[_TYPE_AT + 1 :], _TAIL_HEAD.pack(len(data)), data))
 
 
 def decode_record(record: bytes | memoryview) -> Tx:
@@ -466,12 +473,11 @@ def decode_record(record: bytes | memoryview) -> Tx:
 
 def _decode_long_record(record: bytes) -> Tx:
     """As `decode_record`, for one with data."""
-    fixed, tail = record[:TX_RECORD_SIZE], record[TX_RECORD_SIZE:]
-    if not has_tail(record, 0) or tail_size(tail, 0) != len(tail):
-        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {TX_RECORD_SIZE} or its data's more")
-    kind = bytes((fixed[_TYPE_AT] - _HAS_DATA,))
-    tx = decode_record(fixed[:_TYPE_AT] + kind + fixed[_TYPE_AT + 1 :])
-    return msgspec.structs.replace(tx, data=tail[_TAIL_HEAD.size :])
+    if record_end(record, 0) != len(record):
+        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {record_end(record, 0)}")
+    kind = bytes((record[_TYPE_AT] - _HAS_DATA,))
+    tx = decode_record(record[:_TYPE_AT] + kind + record[_TYPE_AT + 1 : TX_RECORD_SIZE])
+    return msgspec.structs.replace(tx, data=record[TX_RECORD_SIZE + _TAIL_HEAD.size :])
 
 
 def price_in_record(record: bytes) -> bytes:
@@ -479,17 +485,17 @@ def price_in_record(record: bytes) -> bytes:
     return record[_PRICE_AT : _PRICE_AT + 32]
 
 
-def has_tail(records: bytes, at: int) -> bool:
-    """Whether the record that begins at `at` is of a transaction with data."""
-    return len(records) >= at + TX_RECORD_SIZE and records[at + _TYPE_AT] >= _HAS_DATA
-
-
-def tail_size(tails: bytes, at: int) -> int:
-    """How long the tail that begins at `at` says to be. Raises `Corrupt`."""
-    size = int.from_bytes(tails[at : at + _TAIL_HEAD.size], "big")
-    if not 0 < size <= MAX_DATA_BYTES:
-        raise Corrupt(f"a transaction record has {size} bytes of data, expected 1 to {MAX_DATA_BYTES}")
-    return _TAIL_HEAD.size + size
+def record_end(records: bytes, at: int) -> int:
+    """Where the record that begins at `at` ends, with its tail. Raises `Corrupt` when that is not all there."""
+    end = at + TX_RECORD_SIZE
+    if end <= len(records) and records[at + _TYPE_AT] >= _HAS_DATA:
+        size = int.from_bytes(records[end : end + _TAIL_HEAD.size])
+        if not 0 < size <= MAX_DATA_BYTES:
+            raise Corrupt(f"a transaction record has {size} bytes of data, expected 1 to {MAX_DATA_BYTES}")
+        end += _TAIL_HEAD.size + size
+    if end > len(records):
+        raise Corrupt(f"a transaction record has {len(records) - at} bytes, expected {end - at}")
+    return end
 
 
 def parties_in_record(record: bytes) -> tuple[bytes, bytes]:
@@ -498,16 +504,20 @@ def parties_in_record(record: bytes) -> tuple[bytes, bytes]:
 
 
 def decode_records(records: bytes) -> Iterator[Tx]:
-    """Read records of ours that follow each other."""
+    """Read records of ours that follow each other. Raises `Corrupt`."""
     return map(decode_record, split_records(records))
 
 
 def split_records(records: bytes) -> Iterator[bytes]:
     """The records that follow each other in `records`, each with its tail. Raises `Corrupt`."""
+    # Mostly none has a tail: then each type is where it would be, and none is marked. One that has would be the first
+    # to be seen, since all before it are where they seem to be.
+    if records[_TYPE_AT::TX_RECORD_SIZE].isascii() and len(records) % TX_RECORD_SIZE == 0:
+        for at in range(0, len(records), TX_RECORD_SIZE):
+            yield records[at : at + TX_RECORD_SIZE]
+        return
     at = 0
     while at < len(records):
-        end = at + TX_RECORD_SIZE
-        if has_tail(records, at):
-            end += tail_size(records, end)
+        end = record_end(records, at)
         yield records[at:end]
         at = end

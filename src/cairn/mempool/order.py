@@ -196,8 +196,10 @@ class Order:
 
     def mining_order(self, lead: int = 0, nonce: int = 0) -> Iterator[Entry]:
         """What can be mined now, from `lead` and `nonce` on. Nothing may change during the iteration."""
+        by_sender = self.by_sender
         for leader in self._leaders.entries_from(lead):
-            pending, start = self._run_at(leader)
+            sender_txs = by_sender[leader.tx.sender]
+            pending, start = sender_txs.pending, leader.tx.nonce - sender_txs.nonce
             if leader.bid == lead:
                 start = max(start, start + nonce - leader.tx.nonce)
             for position in range(start, len(pending)):
@@ -221,10 +223,6 @@ class Order:
     def queued_since(self, up_s: int) -> list[Entry]:
         """The transactions that have been queued since `up_s` or longer, the longest first."""
         return list(takewhile(lambda entry: entry.queued_since <= up_s, self._queued_times.entries_from(0)))
-
-    def _run_at(self, leader: Entry) -> tuple[list[Entry], int]:
-        sender_txs = self.txs_of_sender(leader)
-        return sender_txs.pending, leader.tx.nonce - sender_txs.nonce
 
     # Changes.
 

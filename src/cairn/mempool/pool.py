@@ -12,7 +12,7 @@ from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
-from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
+from cairn.domain.types import MAX_UINT64, Address, DropReason, Rules, Tx, TxHash
 from cairn.mempool.order import QUEUED, Entry, Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx
 
@@ -113,8 +113,15 @@ class Mempool:
         return None if entry is None else entry.tx.hash
 
     def select(self, gas_limit: int) -> list[Tx]:
-        """The transactions of the next block, in order."""
-        return [entry.tx for entry in islice(self.order.mining_order(), gas_limit // TRANSFER_GAS)]
+        """The transactions of the next block, in order, up to the first that has no room in it any more."""
+        txs, gas_left = [], gas_limit
+        for entry in self.order.mining_order():
+            tx = entry.tx
+            gas_left -= tx.gas_used
+            if gas_left < 0:
+                break
+            txs.append(tx)
+        return txs
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> "Page":
         """A page of all transactions, or of one sender's. Raises `InvalidQuery` if `after` does not fit."""

@@ -377,7 +377,7 @@ class ChainStore(ChainReader):
         records = list(map(encode_record, block.txs))
         for chunk in range(keys.chunk_count(len(records))):
             start = chunk * keys.CHUNK_RECORDS
-            content = b"".join(records[start : start + keys.CHUNK_RECORDS])
+            content = keys.encode_chunk(records[start : start + keys.CHUNK_RECORDS])
             batch.put(keys.TXS, keys.encode_location(height, chunk), content)
         locations: list[tuple[bytes, bytes]] = [
             (tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)

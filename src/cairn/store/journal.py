@@ -15,7 +15,7 @@ removed from one that is missing. So where it starts and ends is kept elsewhere 
 not find all in between is refused, before it changes anything.
 
     payload of a frame, any number of:
-        1 | order 8 | received at 8 | queued since 8 | transaction record 282      ADD
+        1 | order 8 | received at 8 | queued since 8 | transaction record          ADD
         2 | reason 1 | transaction hash 32                                        DROP
         3 | seconds that the node has been up 8                                   UPTIME
         4 | reason 1 | transaction hash 32                                        LEAVE
@@ -42,7 +42,7 @@ from typing import Final, Protocol, get_args
 import msgspec
 
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable, reason_of
-from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
+from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, record_end
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.store.directory import (
     DirectoryLock,
@@ -83,7 +83,8 @@ _UPTIME_RECORD = Struct(">BQ")
 _ANSWER_RECORD = Struct(">BQQq32s32s32s?")
 _NEVER = -1
 _ADD_SIZE = _ADD_HEAD.size + TX_RECORD_SIZE
-_SIZES = {_ADD: _ADD_SIZE, _DROP: _DROP_RECORD.size, _UPTIME: _UPTIME_RECORD.size, _LEAVE: _DROP_RECORD.size}
+"""Of a transaction without data."""
+_SIZES = {_DROP: _DROP_RECORD.size, _UPTIME: _UPTIME_RECORD.size, _LEAVE: _DROP_RECORD.size}
 _SIZES[_ANSWER] = _ANSWER_RECORD.size
 _HASH_AT = _ADD_HEAD.size
 _HASH_END = _HASH_AT + 32
@@ -245,6 +246,10 @@ class Journal:
         """The segment that each unsettled transaction or answer is in."""
         self._left: dict[TxHash, DropReason] = {}
         """The unsettled transactions that left the mempool."""
+        self._tails: dict[TxHash, int] = {}
+        """By how much the records of unsettled transactions with data are longer than others."""
+        self._tail_bytes = 0
+        """The sum of these."""
         self._segments: dict[int, int] = {}
         """How many of those each segment has; the oldest segment is first, the current one last."""
         self._firsts: dict[int, int] = {}
@@ -286,6 +291,8 @@ class Journal:
         self._buffer += (_pack_add(_ADD, self._order, received_at, since), record)
         self._unsynced[tx.hash] = None
         self._left.pop(tx.hash, None)
+        if tx.data:
+            self._count_tail(tx.hash, len(record) - TX_RECORD_SIZE)
 
     def append_answer(self, answer: KeptAnswer) -> None:
         """Append what is answered after the next `sync`, which writes it together with all others since the last."""
@@ -315,6 +322,8 @@ class Journal:
         """A transaction is confirmed or dropped: the journal need not keep it any longer."""
         self._release(tx_hash)
         self._left.pop(tx_hash, None)
+        if self._tails:
+            self._tail_bytes -= self._tails.pop(tx_hash, 0)
 
     def settle_answer(self, key: bytes) -> None:
         """The journal need not keep the answer to this key any longer."""
@@ -427,7 +436,12 @@ class Journal:
                 del self._segments[number], self._firsts[number]
 
     def _is_mostly_dead(self) -> bool:
-        return 2 * len(self._alive) * _ADD_SIZE < len(self._segments) * self._segment_bytes
+        living_bytes = len(self._alive) * _ADD_SIZE + self._tail_bytes
+        return 2 * living_bytes < len(self._segments) * self._segment_bytes
+
+    def _count_tail(self, tx_hash: TxHash, size_bytes: int) -> None:
+        self._tail_bytes += size_bytes - self._tails.get(tx_hash, 0)
+        self._tails[tx_hash] = size_bytes
 
     def _remove(self, numbers: list[int], kept: int) -> None:
         """Remove the oldest segments; `kept` is the first after them."""
@@ -456,6 +470,9 @@ class Journal:
         self.up_s, self._left, self._sequence = replay.up_s, replay.left, replay.next_sequence
         self.recovered_answers = replay.answers
         self._order = max(map(_order_of, replay.adds), default=0)
+        for add in replay.adds:
+            if add[0] == _ADD and len(add) > _ADD_SIZE:
+                self._count_tail(_hash_of(add), len(add) - _ADD_SIZE)
         # Everything required is there: from here on the directory is changed.
         make_directory(self._directory)
         if last is not None and last.frames:
@@ -532,7 +549,10 @@ def _records(path: Path, frame: Frame) -> Iterator[tuple[int, bytes]]:
     payload, start = frame.payload, 0
     while start < len(payload):
         kind = payload[start]
-        end = start + _SIZES.get(kind, 0)
+        try:
+            end = record_end(payload, start + _ADD_HEAD.size) if kind == _ADD else start + _SIZES.get(kind, 0)
+        except Corrupt as damage:
+            raise Corrupt(f"{path}: the frame at byte {frame.offset}: {damage.detail}") from None
         if not start < end <= len(payload):
             raise Corrupt(f"{path}: the frame at byte {frame.offset} holds an unknown record of kind {kind}")
         yield kind, payload[start:end]

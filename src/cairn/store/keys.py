@@ -17,7 +17,7 @@
     headers      height 8                         block hash 32 | header in RLP
     block_index  block hash 32                    height 8
     tx_hashes    height 8                         the block's transaction hashes, 32 each, in its order
-    txs          height 8 | chunk 4               records 282 each: number 16 * chunk up to 16 * chunk + 15
+    txs          height 8 | chunk 4               records, each with its tail: number 16 * chunk to 16 * chunk + 15
     tx_index     tx hash 32                       height 8 | position 4
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | sent before 8 | received before 8 | uses 4 each
 
@@ -32,11 +32,13 @@ plus 2 if it receives. So the versions are the account's history too. `sent befo
 of the newest earlier version in which it sends, and receives (-1: none). So whoever looks for one of the two steps over
 no version without it, such as those of a proposer that only got fees.
 
-Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen.
+Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen. A chunk in which no
+record has a tail is known by its length, a multiple of 282, so that each record is found where it must be. One in which
+some have tails is read from its beginning; where its length would be such a multiple too, a byte 0 follows.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from struct import Struct, error
 from typing import Final
@@ -46,7 +48,7 @@ import msgspec
 from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import SUM_SIZE
-from cairn.domain.transactions import TX_RECORD_SIZE
+from cairn.domain.transactions import TX_RECORD_SIZE, record_end
 from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 
 META: Final = "meta"
@@ -72,6 +74,7 @@ PROBE_KEY: Final = b"probe"
 HASH_SIZE: Final = 32
 ADDRESS_SIZE: Final = 20
 CHUNK_RECORDS: Final = 16
+_FILLER: Final = b"\0"
 NEVER: Final = -1
 """The height at which an account last sent, or received, that never did: below every other."""
 SENT: Final = 1
@@ -213,9 +216,29 @@ def chunk_count(tx_count: int) -> int:
     return -(-tx_count // CHUNK_RECORDS)
 
 
-def chunk_bytes(tx_count: int, chunk: int) -> int:
-    """How long a chunk of a block of `tx_count` transactions must be."""
-    return TX_RECORD_SIZE * min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)
+def chunk_records(tx_count: int, chunk: int) -> int:
+    """How many records a chunk of a block of `tx_count` transactions must have."""
+    return min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)
+
+
+def encode_chunk(records: Sequence[bytes]) -> bytes:
+    chunk = b"".join(records)
+    has_tails = len(chunk) != TX_RECORD_SIZE * len(records)
+    return chunk + _FILLER if has_tails and len(chunk) % TX_RECORD_SIZE == 0 else chunk
+
+
+def split_chunk(chunk: bytes) -> list[bytes]:
+    """The records in a chunk. Raises `Corrupt`."""
+    if len(chunk) % TX_RECORD_SIZE == 0:
+        return [chunk[at : at + TX_RECORD_SIZE] for at in range(0, len(chunk), TX_RECORD_SIZE)]
+    records, at = [], 0
+    while at < len(chunk) - len(_FILLER):
+        end = record_end(chunk, at)
+        records.append(chunk[at:end])
+        at = end
+    if at < len(chunk) and (chunk[at:] != _FILLER or at % TX_RECORD_SIZE):
+        raise Corrupt(f"behind the last record there is the byte 0x{chunk[at:].hex()}")
+    return records
 
 
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:

@@ -1,9 +1,10 @@
 """Reads the chain, in the core and in the workers alike."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from cairn.domain.errors import Corrupt
-from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, split_records
+from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
 from cairn.store.keys import Location, Version
@@ -53,24 +54,39 @@ class ChainReader:
             return None
         chunk, within = divmod(position, keys.CHUNK_RECORDS)
         value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
-        start = within * TX_RECORD_SIZE
-        if value is None or start >= len(value):
+        if value is None:
             return None
-        return value[start : start + TX_RECORD_SIZE]
+        if len(value) % TX_RECORD_SIZE == 0:
+            # As `split_chunk` does, but only the one.
+            start = within * TX_RECORD_SIZE
+            return value[start : start + TX_RECORD_SIZE] or None
+        return next(islice(keys.split_chunk(value), within, None), None)
 
     def records(self, height: int) -> Iterator[bytes]:
         """The records of a block's transactions, in its order. Raises `Corrupt` when one is missing."""
         for chunk in self.chunks(height):
-            yield from split_records(chunk)
+            yield from chunk
 
-    def chunks(self, height: int) -> Iterator[bytes]:
-        """The records of a block's transactions, in the pieces in which they are stored. Raises `Corrupt`."""
+    def chunks(self, height: int) -> Iterator[list[bytes]]:
+        """The records of a block's transactions, as many at a time as are stored together. Raises `Corrupt`."""
         count = len(self.tx_hashes(height)) // keys.HASH_SIZE
         for chunk in range(keys.chunk_count(count)):
-            value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
-            if value is None or len(value) != keys.chunk_bytes(count, chunk):
+            records = self._find_chunk(height, chunk, count)
+            if records is None:
                 raise Corrupt(f"block {height} lacks transactions from {chunk * keys.CHUNK_RECORDS} on")
-            yield value
+            yield records
+
+    def _find_chunk(self, height: int, chunk: int, tx_count: int) -> list[bytes] | None:
+        """A chunk of a block of `tx_count` transactions; None unless it has all that it must. Raises `Corrupt`."""
+        value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
+        if value is None:
+            return None
+        try:
+            records = keys.split_chunk(value)
+        except Corrupt as damage:
+            first = chunk * keys.CHUNK_RECORDS
+            raise Corrupt(f"the transactions of block {height} from {first} on: {damage.detail}") from None
+        return records if len(records) == keys.chunk_records(tx_count, chunk) else None
 
     def account(self, address: Address) -> Account:
         """The account after block `visible`; an empty one if there is none."""
@@ -135,11 +151,10 @@ class ChainReader:
             return False
         if count == 0:
             return self._has_silent_changes(height, header)
-        last = keys.chunk_count(count) - 1
-        chunk = get(keys.TXS, keys.encode_location(height, last))
-        if chunk is None or len(chunk) != keys.chunk_bytes(count, last):
+        records = self._find_chunk(height, keys.chunk_count(count) - 1, count)
+        if records is None:
             return False
-        tx = decode_record(chunk[-TX_RECORD_SIZE:])
+        tx = decode_record(records[-1])
         version = get(keys.ACCOUNTS, keys.version_key(tx.sender, height))
         return version is not None and get(keys.TX_INDEX, tx.hash) is not None
 

@@ -15,7 +15,8 @@ and disks write sectors of 512 bytes wholly or not at all. A frame whose checksu
 end or one of its sectors is still zero, and nothing is behind it; else a byte was changed after it was written: that is
 damage.
 Whether such a frame was synced after all, and lost later, only the end tells that the journal had reached (`Bounds`).
-(No sector of a whole frame is all zeros: every record has a hash in it, and the last byte is 0xa5.)
+(No sector of a whole frame is all zeros: every record has a hash in it, the longest data has 256 bytes, and the last
+byte is 0xa5.)
 """
 
 import os

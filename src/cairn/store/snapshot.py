@@ -2,8 +2,11 @@
 
     DIR/snapshots/HEIGHT/manifest      what the parts are, and their SHA-256 digests
     DIR/snapshots/HEIGHT/000000 ...    the parts, about 1 MiB each:
-        first   the block's transactions, 282 bytes each, in its order
+        first   the block's transactions in its order, each as a record; as many in a part as fit without data
         then    every account that is not empty, in the order of addresses:   address 20 | balance 32 | nonce 8
+
+So the number of parts, and of records in each, follow from the header and the number of accounts. With the longest
+data in every record, a part has twice as many bytes.
 
 A snapshot is only ever of a block that changed the state: its hash is the app hash that the validators sign, so all of
 its header can be trusted, and through the header's two roots everything else. Of an empty block after it they sign no
@@ -30,7 +33,14 @@ from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
-from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, encode_record, rebuild_tx
+from cairn.domain.transactions import (
+    LONGEST_RECORD_SIZE,
+    TX_RECORD_SIZE,
+    decode_record,
+    encode_record,
+    rebuild_tx,
+    split_records,
+)
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, SealedBlock, Tx
 from cairn.store import keys
@@ -39,7 +49,7 @@ from cairn.store.keys import NEVER
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database, WriteBatch
 
-FORMAT = 2
+FORMAT = 3
 CHUNK_BYTES = 1 << 20
 KEPT = 2
 """The newest ones that are kept: a node that fetches the last but one can finish."""
@@ -110,7 +120,7 @@ def decode_accounts(chunk: bytes) -> Iterator[tuple[Address, Account]]:
 
 
 class ChunkLayout(msgspec.Struct, frozen=True):
-    """How records of one size are spread over parts: as many as fit in each, the rest in the last."""
+    """How records are spread over parts: as many as fit in each if all have `record_bytes`, the rest in the last."""
 
     records: int
     record_bytes: int
@@ -119,8 +129,8 @@ class ChunkLayout(msgspec.Struct, frozen=True):
     def count(self) -> int:
         return -(-self.records // self._each)
 
-    def size_bytes(self, index: int) -> int:
-        return min(self._each, self.records - index * self._each) * self.record_bytes
+    def records_in(self, index: int) -> int:
+        return min(self._each, self.records - index * self._each)
 
     @property
     def _each(self) -> int:
@@ -321,12 +331,8 @@ class Restore:
             raise InvalidChunk(
                 f"part {index} of the snapshot has the digest {digest.hex()}, not {self._manifest.chunks[index].hex()}"
             )
-        txs = self._tx_parts.count
-        size = self._tx_parts.size_bytes(index) if index < txs else self._account_parts.size_bytes(index - txs)
-        if len(chunk) != size:
-            raise InvalidSnapshot(f"part {index} of the snapshot has {len(chunk)} bytes; by its manifest it has {size}")
-        if index < txs:
-            self._add_txs(chunk)
+        if index < self._tx_parts.count:
+            self._add_txs(index, chunk)
         else:
             self._add_accounts(index, chunk)
         self._next += 1
@@ -348,14 +354,19 @@ class Restore:
         self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._uses))
         return BlockOutcome(SealedBlock(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
 
-    def _add_txs(self, chunk: bytes) -> None:
-        for start in range(0, len(chunk), TX_RECORD_SIZE):
-            record = chunk[start : start + TX_RECORD_SIZE]
-            try:
-                tx = decode_record(record)
-            except Corrupt as error:
-                # The peer is at fault, not our disk.
-                raise InvalidSnapshot(f"a transaction of the snapshot cannot be read: {error.detail}") from error
+    def _add_txs(self, index: int, chunk: bytes) -> None:
+        count = self._tx_parts.records_in(index)
+        # A false part may be of any size: look at that before its content.
+        _check_size(index, chunk, count * TX_RECORD_SIZE, count * LONGEST_RECORD_SIZE)
+        try:
+            records = list(split_records(chunk))
+            txs = list(map(decode_record, records))
+        except Corrupt as error:
+            # The peer is at fault, not our disk.
+            raise InvalidSnapshot(f"a transaction of the snapshot cannot be read: {error.detail}") from error
+        if len(txs) != count:
+            raise InvalidSnapshot(f"part {index} of the snapshot has {len(txs)} transactions; it must have {count}")
+        for record, tx in zip(records, txs, strict=True):
             try:
                 again = rebuild_tx(tx, self._rules.chain_id, self._rules.gas_price)
             except Rejected as error:
@@ -368,6 +379,8 @@ class Restore:
     def _add_accounts(self, index: int, chunk: bytes) -> None:
         if index == self._tx_parts.count:
             self._check_txs()
+        size = self._account_parts.records_in(index - self._tx_parts.count) * ACCOUNT_SIZE
+        _check_size(index, chunk, size, size)
         accounts: list[tuple[Address, Account]] = []
         for address, account in decode_accounts(chunk):
             if address <= self._last_address or account.is_empty:
@@ -403,6 +416,12 @@ class Restore:
             return decode_governance(record)
         except Corrupt as error:
             raise InvalidSnapshot(f"the snapshot's validators cannot be read: {error.detail}") from None
+
+
+def _check_size(index: int, chunk: bytes, least: int, most: int) -> None:
+    if not least <= len(chunk) <= most:
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        raise InvalidSnapshot(f"part {index} of the snapshot has {len(chunk)} bytes; by its manifest it has {expected}")
 
 
 def most_accounts(genesis: Genesis, height: int) -> int:

@@ -38,6 +38,16 @@ def test_selects_up_to_the_gas_limit() -> None:
     assert pools.pool.select(TRANSFER_GAS - 1) == []
 
 
+def test_a_block_ends_before_the_first_transaction_whose_data_has_no_room_in_it() -> None:
+    pools = PoolWithState()
+    txs = [transfer(1, 0), transfer(2, 0, data=b"\xff" * 256), transfer(3, 0, data=bytes(256)), transfer(4, 0)]
+    pools.admit(*txs)
+    gas = [21_000, 21_000 + 256 * 16, 21_000 + 256 * 4, 21_000]
+    for count in range(5):
+        assert pools.pool.select(sum(gas[:count])) == txs[:count]
+        assert pools.pool.select(sum(gas[: count + 1]) - 1) == txs[: min(count, 3)]
+
+
 def test_select_does_not_change_the_mempool() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 3)

@@ -16,6 +16,7 @@ from tests.support.blocks import BALANCE, extend, grow, head_of, history_of, nex
 from tests.support.core_fixtures import signed
 from tests.support.disk import database_of, flush, no_file_beyond
 from tests.support.transfers import address, transfer
+from tests.support.tx_data import gas_of
 
 
 def reopened(chain: ChainStore) -> ChainStore:
@@ -53,7 +54,7 @@ def test_a_committed_block_is_found_by_height_hash_and_transaction(chain: ChainS
         assert chain.find_location(tx.hash) == (1, position)
         assert chain.find_record(1, position) == encode_record(tx)
     assert chain.account(address(999)) == Account(50, 0)
-    assert chain.account(address(77)) == Account(50 * 21_000 * 10, 0)
+    assert chain.account(address(77)) == Account(10 * sum(gas_of(tx.data) for tx in txs), 0)
     assert chain.account(address(1)) == Account(BALANCE - 2 * (1 + 210_000), 2)
 
 
@@ -236,9 +237,38 @@ def test_an_empty_store_with_a_watermark_has_lost_everything(chain: ChainStore) 
 
 def test_a_missing_chunk_is_damage(chain: ChainStore) -> None:
     grow(chain, 1, 20)
-    put(chain, keys.TXS, keys.encode_location(1, 1), b"short")
+    whole = database_of(chain).get(keys.TXS, keys.encode_location(1, 1))
+    assert whole is not None
+    put(chain, keys.TXS, keys.encode_location(1, 1), keys.encode_chunk(keys.split_chunk(whole)[:-1]))
+    assert not chain.is_whole(1)
     with pytest.raises(Corrupt, match="block 1 lacks transactions from 16 on"):
         list(chain.records(1))
+
+
+@pytest.mark.parametrize(("position", "chunk"), [(3, 0), (19, 1)])
+def test_a_chunk_with_a_damaged_tail_is_named(chain: ChainStore, position: int, chunk: int) -> None:
+    grow(chain, 1, 20)
+    assert next_transfers(chain, 20)[position].data
+    key = keys.encode_location(1, chunk)
+    value = database_of(chain).get(keys.TXS, key)
+    assert value is not None
+    length_at = sum(map(len, keys.split_chunk(value)[: position % 16])) + 282
+    put(chain, keys.TXS, key, value[:length_at] + b"\x7f" + value[length_at + 1 :])
+    with pytest.raises(Corrupt, match=f"the transactions of block 1 from {16 * chunk} on: .* bytes of data"):
+        list(chain.records(1))
+    with pytest.raises(Corrupt, match="bytes of data, expected 1 to 256"):
+        chain.find_record(1, position)
+    if chunk == 1:
+        with pytest.raises(Corrupt, match=f"{chain.directory}/chain: the transactions of block 1 from 16 on"):
+            reopened(chain)
+
+
+def test_a_record_behind_the_last_one_of_a_chunk_with_tails_is_none(chain: ChainStore) -> None:
+    # Two tails of 141 bytes each: together they are as long as a third record would be.
+    extend(chain, [transfer(1, 0, data=bytes(139)), transfer(1, 1, data=b"\xff" * 139)])
+    assert [chain.find_record(1, position) is None for position in range(4)] == [False, False, True, True]
+    extend(chain, [transfer(1, 2, data=bytes(256))])
+    assert [chain.find_record(2, position) is None for position in range(3)] == [False, True, True]
 
 
 def test_a_checkpoint_opens_like_the_original(chain: ChainStore, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 import pytest
 
 from cairn.domain.errors import Corrupt
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import Account, BlockHash
 from cairn.store import keys
-from tests.support.transfers import address
+from tests.support.transfers import address, transfer
 
 
 def test_versions_of_an_account_sort_newest_first_and_apart_from_other_accounts() -> None:
@@ -68,4 +69,43 @@ def test_a_value_of_another_shape_is_damage(decode: object) -> None:
 def test_chunks_hold_sixteen_records(count: int, chunks: int, last: int | None) -> None:
     assert keys.chunk_count(count) == chunks
     if last is not None:
-        assert keys.chunk_bytes(count, chunks - 1) == 282 * last
+        assert keys.chunk_records(count, chunks - 1) == last
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [(0,), (0,) * 16, (1,), (256,), (0, 139, 0, 139), (139, 139, 0), (0,) * 15 + (256,), (256,) * 16],
+    ids=str,
+)
+def test_records_of_a_chunk_are_found_again_whatever_tails_they_have(lengths: tuple[int, ...]) -> None:
+    records = [encode_record(transfer(1, nonce, data=b"\xff" * size)) for nonce, size in enumerate(lengths)]
+    chunk = keys.encode_chunk(records)
+    assert keys.split_chunk(chunk) == records
+    # So its length tells whether one of them has a tail.
+    assert (len(chunk) % 282 == 0) == (not any(lengths))
+
+
+def test_a_chunk_without_tails_is_its_records_and_nothing_else() -> None:
+    records = [encode_record(transfer(1, nonce)) for nonce in range(3)]
+    assert keys.encode_chunk(records) == b"".join(records)
+
+
+WITH_TAIL = encode_record(transfer(1, 0, data=b"invoice 4711"))
+FILLED = keys.encode_chunk([encode_record(transfer(1, 0, data=bytes(139)))] * 2)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "why"),
+    [
+        (WITH_TAIL[:-1], "has 295 bytes, expected 296"),
+        (WITH_TAIL[:283], "has 0 bytes of data, expected 1 to 256"),
+        (WITH_TAIL + b"\0", "behind the last record there is the byte 0x00"),
+        (WITH_TAIL + WITH_TAIL[:7], "has 7 bytes, expected 282"),
+        (WITH_TAIL[:282] + b"\x01\x01" + bytes(257), "has 257 bytes of data, expected 1 to 256"),
+        (FILLED[:-1] + b"\1", "behind the last record there is the byte 0x01"),
+        (b"short", "has 5 bytes, expected 282"),
+    ],
+)
+def test_a_chunk_that_does_not_end_with_its_last_record_is_damage(chunk: bytes, why: str) -> None:
+    with pytest.raises(Corrupt, match=why):
+        keys.split_chunk(chunk)

@@ -19,7 +19,7 @@ from cairn.store.follower import FollowerStore
 from cairn.store.snapshot import ROOM_PER_ACCOUNT, Manifest, encode_account, most_accounts
 from tests.support.audit import audit
 from tests.support.blocks import head_of, history_of
-from tests.support.core_fixtures import signed_of_each_type
+from tests.support.core_fixtures import signed, signed_of_each_type
 from tests.support.disk import database_of, files_of, flush
 from tests.support.snapshots import (
     PEOPLE,
@@ -237,6 +237,17 @@ def with_unknown_type(parcel: Parcel) -> Parcel:
     return replaced(parcel, 0, bytes(record))
 
 
+def with_tail(parcel: Parcel) -> Parcel:
+    """Marked as if data followed, which is not as long as it says."""
+    record = bytearray(parcel.chunks[0] + b"\0\1" + bytes(16))
+    record[217] |= 0x80
+    return replaced(parcel, 0, bytes(record))
+
+
+def without_mark(parcel: Parcel) -> Parcel:
+    return replaced(parcel, 0, parcel.chunks[0] + bytes(18))
+
+
 FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (richer, "the state in the snapshot has the root 0x.*; block 7 commits to 0x"),
     (without_last, "the state in the snapshot has the root"),
@@ -260,7 +271,10 @@ FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (with_other_header, "the snapshot is of block 0x.*; the network's is 0x"),
     (with_forged_tx, "is not valid|a hash that is not its own"),
     (with_unknown_type, "cannot be read: a transaction record is of type 3, and there is none"),
-    (lambda parcel: replaced(parcel, 0, b""), "part 0 of the snapshot has 0 bytes; by its manifest it has 282"),
+    (lambda parcel: replaced(parcel, 0, b""), "part 0 of the snapshot has 0 bytes; by its manifest it has 282 to 540"),
+    (lambda parcel: replaced(parcel, 0, parcel.chunks[0] * 2), "part 0 of the snapshot has 564 bytes"),
+    (with_tail, "a transaction of the snapshot cannot be read: a transaction record has 15 bytes, expected 282"),
+    (without_mark, "cannot be read: a transaction record has 18 bytes, expected 282"),
     (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* has 599 bytes"),
     (lambda parcel: replaced(parcel, 1, parcel.chunks[1] * 2), "part 1 .* has 1200 bytes"),
     (lambda parcel: replaced(parcel, 2, parcel.chunks[1]), "account 0x.* is empty, or not in its place"),
@@ -282,6 +296,24 @@ def test_a_false_snapshot_is_refused_and_leaves_nothing(
     assert is_at_genesis(joining)
     restore_snapshot(joining, parcel)
     assert head_of(joining) == head_of(chain)
+
+
+def test_data_is_restored_as_it_was_signed(tmp_path: Path, joining: ChainStore) -> None:
+    given = open_chain(tmp_path / "given")
+    txs = [signed(nonce, data=data) for nonce, data in enumerate((b"invoice 4711", b"", bytes(256), b"\xff" * 256))]
+    add_block(given, txs)
+    parcel = take_snapshot(given)
+    assert len(parcel.chunks[0]) == 4 * 282 + 3 * 2 + 12 + 256 + 256
+    other = parcel.chunks[0].replace(b"invoice 4711", b"invoice 4712")
+    fewer = parcel.chunks[0][: 282 + 14] + parcel.chunks[0][282 + 14 + 282 :]
+    for chunk, why in ((other, "is not valid|not its own"), (fewer, "has 3 transactions; it must have 4")):
+        with pytest.raises(InvalidSnapshot, match=why):
+            restore_snapshot(joining, replaced(parcel, 0, chunk))
+        joining.clear_restore()
+        assert is_at_genesis(joining)
+    restore_snapshot(joining, parcel)
+    assert list(map(decode_record, joining.records(1))) == txs
+    given.close()
 
 
 def test_every_type_is_restored_as_it_was_signed(tmp_path: Path, joining: ChainStore) -> None:

@@ -149,7 +149,7 @@ class NetworkApplication:
         return self._answer(request, self._prepare)
 
     def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
-        offered = read_offer(request.txs, parsed, request.max_tx_bytes)
+        offered = read_offer(request.txs, parsed, self._rules, request.max_tx_bytes)
         if offered is not None and not (self._unfit and any(tx.hash in self._unfit for tx in offered)):
             try:
                 self._blocks.judge(request, parsed, offered, None)

@@ -9,7 +9,7 @@ import structlog
 from cairn.domain.errors import Fatal, InvalidBlock, NodeError, UpdateRefused
 from cairn.domain.governance import EvidenceKind, EvidenceRecord, Governance, Update
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
+from cairn.domain.types import ZERO_ADDRESS, Address, Tx
 from cairn.domain.updates import apply_update
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.requests import refusal_result
@@ -180,5 +180,6 @@ class BlockBuilder:
 
 def _done(item: Parsed) -> m.TxResult:
     """The result of an item of a block that was applied."""
-    count = len(item.txs) if isinstance(item, Bundle) else isinstance(item, Tx)
-    return m.TxResult(gas_wanted=count * TRANSFER_GAS, gas_used=count * TRANSFER_GAS)
+    txs = item.txs if isinstance(item, Bundle) else (item,) if isinstance(item, Tx) else ()
+    gas_used = sum(tx.gas_used for tx in txs)
+    return m.TxResult(gas_wanted=gas_used, gas_used=gas_used)

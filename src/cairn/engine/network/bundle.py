@@ -19,6 +19,10 @@ BUNDLE_PREFIX = b"\x82"
 FEWEST = 2
 """A single transfer is sent without a bundle."""
 MOST = 512
+TRANSFER_BYTES = 224
+"""The most that a transfer takes in a bundle, without its data."""
+MOST_BYTES = MOST * TRANSFER_BYTES
+"""The most in a bundle that is sent: with their data, 512 would not fit into a transaction of CometBFT (128 KiB)."""
 _LENGTH = struct.Struct(">H")
 _OTHER_PREFIXES = (BUNDLE_PREFIX, UPDATE_PREFIX)
 

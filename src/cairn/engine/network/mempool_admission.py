@@ -6,7 +6,7 @@ from typing import Protocol
 
 from cairn.domain.errors import MempoolFull, NonceTooHigh, NonceTooLow, Rejected, TxRejected
 from cairn.domain.governance import Governance, Update
-from cairn.domain.types import TRANSFER_GAS, DropReason, Rules, Tx, TxHash
+from cairn.domain.types import DropReason, Rules, Tx, TxHash
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.requests import refusal_result
 from cairn.engine.network.bundle import Bundle
@@ -15,7 +15,8 @@ from cairn.engine.network.parsed_txs import Parsed
 from cairn.mempool.order import QUEUED, RETURNED
 from cairn.mempool.pool import Mempool
 
-_ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
+_ACCEPTED = m.TxResult()
+"""Without gas: the limit of a block is ours (`propose`), and CometBFT has none."""
 _SENT_AGAIN = "it is sent again"
 _NOTHING_NEW = "it brings nothing new"
 

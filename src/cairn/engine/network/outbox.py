@@ -25,7 +25,7 @@ import structlog
 
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx, TxHash
-from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_batch
+from cairn.engine.network.bundle import FEWEST, MOST, MOST_BYTES, TRANSFER_BYTES, Bundle, encode_batch
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import IN_CACHE, CometBftRefusal, Rpc, RpcAway
@@ -296,8 +296,10 @@ class Outbox:
     def _end_of_batch(self, entries: Sequence[Entry], at: int) -> int:
         """Where the batch that begins at `at` ends. A returned transaction travels alone: it may spoil a bundle."""
         most = min(at + self._most, len(entries))
+        room_bytes = MOST_BYTES
         for end in range(at, most):
-            if entries[end].delivery is RETURNED:
+            room_bytes -= TRANSFER_BYTES + len(entries[end].tx.data)
+            if entries[end].delivery is RETURNED or room_bytes < 0:
                 return max(end, at + 1)
         return most
 

@@ -69,7 +69,7 @@ def sift(parsed: Sequence[Parsed], view: StateView, rules: Rules, apply_update: 
     return content
 
 
-def read_offer(raws: Sequence[bytes], parsed: Sequence[Parsed], max_bytes: int) -> list[Tx] | None:
+def read_offer(raws: Sequence[bytes], parsed: Sequence[Parsed], rules: Rules, max_bytes: int) -> list[Tx] | None:
     """The transfers of a proposal that takes everything that CometBFT offers, unchanged. Nonces and balances are not
     checked.
 
@@ -79,8 +79,9 @@ def read_offer(raws: Sequence[bytes], parsed: Sequence[Parsed], max_bytes: int) 
     if not all(isinstance(item, Tx | Bundle) for item in parsed):
         return None
     txs = [tx for _, tx in _transfers(raws, parsed)]
-    one_price = len({tx.gas_price for tx in txs}) <= 1
-    return txs if one_price and sum(map(proposed_size_bytes, raws)) <= max_bytes else None
+    if len({tx.gas_price for tx in txs}) > 1 or sum(map(proposed_size_bytes, raws)) > max_bytes:
+        return None
+    return txs if sum(tx.gas_used for tx in txs) <= rules.block_gas_limit else None
 
 
 class _Candidate(NamedTuple):
@@ -103,7 +104,7 @@ def propose(
 ) -> list[bytes]:
     """A chosen proposal: each sender's by nonce, the best price first among senders, and only valid ones.
 
-    Those in `unfit` are left out.
+    It ends where the next one has no room in the block any more. Those in `unfit` are left out.
     """
     room_bytes = max_bytes
     update = _find_update(raws, parsed, apply_update)
@@ -116,10 +117,12 @@ def propose(
     heads = [(sender_txs[-1].price_rank, sender_txs[-1].arrival, sender) for sender, sender_txs in by_sender.items()]
     heapq.heapify(heads)
     ledger = Ledger(view, rules)
-    while heads and not ledger.is_full:
+    while heads:
         sender = heads[0][2]
         sender_txs = by_sender[sender]
         candidate = sender_txs.pop()
+        if ledger.gas_used and ledger.gas_used + candidate.tx.gas_used > rules.block_gas_limit:
+            break
         size_bytes = proposed_size_bytes(candidate.raw) + (0 if len(chosen) % MOST else BUNDLE_HEAD_BYTES)
         if size_bytes <= room_bytes and candidate.tx.hash not in unfit and _fits(ledger, candidate.tx):
             room_bytes -= size_bytes

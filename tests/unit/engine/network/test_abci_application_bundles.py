@@ -134,6 +134,20 @@ def test_a_block_holds_what_is_in_its_bundles(node: Node, is_judged: bool) -> No
     assert node.pending_count() == 0
 
 
+def test_gas_in_results_counts_the_data_of_each_transfer(node: Node) -> None:
+    txs = [signed(0, data=b"invoice"), signed(1), signed(0, sender=1, data=bytes(256))]
+    first, second, third = (encode_tx(tx, CHAIN_ID) for tx in txs)
+    items = [encode_bundle([first, second]), third]
+    assert [node.check(item).code for item in items] == [0, 0]
+    assert node.prepare(items) == items
+    assert node.process(items)
+    results = node.finalize(items).tx_results
+    gas = [21_000 + 7 * 16 + 21_000, 21_000 + 256 * 4]
+    assert [(result.gas_wanted, result.gas_used) for result in results] == [(used, used) for used in gas]
+    node.app.commit()
+    assert node.mined(1) == txs
+
+
 def test_a_bundle_of_every_type_is_listed_proposed_and_mined(node: Node) -> None:
     txs = signed_of_each_type()
     item = encode_bundle([encode_tx(tx, CHAIN_ID) for tx in txs])

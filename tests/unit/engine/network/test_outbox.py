@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 
+from cairn.cli.network.homes import CONFIGURATION
 from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import Account, Address, Tx
+from cairn.domain.transactions import encode_tx
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Account, Address, Tx, TxHash
+from cairn.engine.network.bundle import MOST, MOST_BYTES, encode_bundle
 from cairn.engine.network.outbox import BUSY, USUAL, Answer, Batch, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import CometBftRefusal, RpcAway
@@ -253,3 +257,37 @@ def test_one_stale_transaction_among_others_is_found(scene: Scene) -> None:
     assert scene.outbox.is_any_stale(both)
     scene.entry(0).delivery = RETURNED
     assert not scene.outbox.is_any_stale(both)
+
+
+def longest(nonce: int) -> Tx:
+    """What takes most bytes of all transfers: every number is as large as it can be."""
+    return Tx(
+        TxHash(nonce.to_bytes(32, "big")),
+        Address(b"\xff" * 20),
+        Address(b"\xff" * 20),
+        MAX_UINT64 - nonce,
+        MAX_UINT64,
+        MAX_UINT256,
+        MAX_UINT256,
+        b"\xff" * 64 + b"\1",
+        DYNAMIC_FEE,
+        MAX_UINT256,
+        MAX_UINT256,
+        b"\xff" * 256,
+    )
+
+
+def test_a_batch_of_the_longest_transfers_fits_into_one_transaction_of_cometbft(scene: Scene) -> None:
+    entries = [Entry(longest(nonce), 0, nonce) for nonce in range(2 * MOST)]
+    end = scene.outbox._end_of_batch(entries, 0)
+    bundle = encode_bundle([encode_tx(entry.tx, MAX_UINT64) for entry in entries[:end]])
+    # Not much smaller than need be, and never one that CometBFT refuses.
+    assert 0.8 * CONFIGURATION["mempool.max_tx_bytes"] < len(bundle) < CONFIGURATION["mempool.max_tx_bytes"]  # type: ignore[operator]
+    assert scene.outbox._end_of_batch(entries, end) == 2 * end
+
+
+def test_transfers_without_data_are_sent_512_at_a_time(scene: Scene) -> None:
+    entries = [Entry(structs.replace(longest(nonce), data=b""), 0, nonce) for nonce in range(2 * MOST)]
+    assert scene.outbox._end_of_batch(entries, 0) == MOST
+    bundle = encode_bundle([encode_tx(entry.tx, MAX_UINT64) for entry in entries[:MOST]])
+    assert len(bundle) <= MOST_BYTES + 1

@@ -24,6 +24,7 @@ from cairn.engine.network.bundle import MOST, Bundle, encode_bundle, is_bundle, 
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, propose, read_offer, read_strictly, sift
 from tests.support.transfers import RULES, Accounts, address, transfer
+from tests.support.tx_data import gas_of
 
 NEW = Before(0, 0, 0, 0)
 UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 7, address(9)), NEW)
@@ -125,13 +126,13 @@ def test_an_offer_of_one_price_is_proposed_unchanged(state: Accounts) -> None:
     parsed: list[Parsed] = [bundle_of(first, other), second]
     raws = [encode_bundle([raw_of(first), raw_of(other)]), raw_of(second)]
     size_bytes = sum(map(proposed_size_bytes, raws))
-    assert read_offer(raws, parsed, size_bytes) == [first, other, second]
-    assert read_offer(raws, parsed, size_bytes - 1) is None
-    assert read_offer([], [], 0) == []
+    assert read_offer(raws, parsed, RULES, size_bytes) == [first, other, second]
+    assert read_offer(raws, parsed, RULES, size_bytes - 1) is None
+    assert read_offer([], [], RULES, 0) == []
     dear = transfer(3, 0, gas_price=90)
-    assert read_offer([*raws, raw_of(dear)], [*parsed, dear], PLENTY_BYTES) is None
+    assert read_offer([*raws, raw_of(dear)], [*parsed, dear], RULES, PLENTY_BYTES) is None
     for item in (UPDATE, InvalidField("raw", "rubbish")):
-        assert read_offer([*raws, raw_of(item)], [*parsed, item], PLENTY_BYTES) is None
+        assert read_offer([*raws, raw_of(item)], [*parsed, item], RULES, PLENTY_BYTES) is None
 
 
 def test_a_transfer_in_two_bundles_is_proposed_once(state: Accounts) -> None:
@@ -195,6 +196,24 @@ def test_sifting_leaves_out_what_breaks_a_rule_and_says_why(state: Accounts) -> 
     ]  # fmt: skip
 
 
+def test_a_proposal_ends_where_the_next_transfer_has_no_room_for_its_data(state: Accounts) -> None:
+    txs = [transfer(1, 0), transfer(2, 0, data=b"\xff" * 256), transfer(3, 0)]
+    exact = 21_000 + 21_000 + 16 * 256
+    raws = list(map(raw_of, txs))
+    for limit, count in ((exact, 2), (exact - 1, 1), (exact + 21_000, 3)):
+        small = Rules(RULES.chain_id, RULES.gas_price, limit)
+        assert proposed(txs, state, small) == txs[:count]
+        assert (read_offer(raws, txs, small, PLENTY_BYTES) is None) == (count < 3)
+
+
+def test_sifting_leaves_out_what_has_no_room_for_its_data(state: Accounts) -> None:
+    small = Rules(RULES.chain_id, RULES.gas_price, 2 * TRANSFER_GAS + 15)
+    txs = [transfer(1, 0), transfer(2, 0, data=b"x"), transfer(3, 0)]
+    content = sift(txs, state, small, apply_update)
+    assert content.txs == [txs[0], txs[2]]
+    assert isinstance(content.refusals[1], InvalidBlock)
+
+
 def test_sifting_stops_at_the_gas_limit(state: Accounts) -> None:
     small = Rules(RULES.chain_id, RULES.gas_price, 2 * TRANSFER_GAS)
     content = sift([transfer(1, nonce) for nonce in range(3)], state, small, apply_update)
@@ -208,8 +227,9 @@ TRANSFERS = st.builds(
     st.integers(0, 3),
     gas_price=st.sampled_from([9, 10, 11, 30]),
     value=st.sampled_from([0, 1, 10**6, 2 * 10**6]),
-    gas=st.sampled_from([TRANSFER_GAS - 1, TRANSFER_GAS, 10**8]),
+    gas=st.sampled_from([None, TRANSFER_GAS - 1, TRANSFER_GAS, 6 * TRANSFER_GAS, 10**8]),
     to=st.integers(1, 4),
+    data=st.sampled_from([b"", b"", b"\0", b"\xff" * 256, bytes(257)]),
 )
 GENESIS = Genesis(
     RULES.chain_id, 0, RULES.gas_price, 6 * TRANSFER_GAS, {address(sender): 3 * 10**6 for sender in (1, 2, 3)}
@@ -238,7 +258,7 @@ def test_a_proposed_or_sifted_block_can_be_applied(txs: list[Tx]) -> None:
     chosen = opened(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update))
     assert applies([by_raw[raw] for raw in chosen])
     # What makes a block as it is offered is what would be chosen.
-    offered = read_offer(raws, txs, PLENTY_BYTES)
+    offered = read_offer(raws, txs, GENESIS.rules, PLENTY_BYTES)
     if offered is not None and applies(offered):
         assert list(map(raw_of, offered)) == chosen
     content = sift(txs, GenesisState(), GENESIS.rules, apply_update)
@@ -255,7 +275,8 @@ def test_a_proposal_does_not_depend_on_how_transfers_are_bundled(groups: list[li
     state, rules = GenesisState(), GENESIS.rules
     assert sift(bundles, state, rules, apply_update).txs == sift(txs, state, rules, apply_update).txs
     batches = [encode_bundle(list(map(raw_of, group))) for group in groups]
-    assert read_offer(batches, bundles, PLENTY_BYTES) == read_offer(list(map(raw_of, txs)), txs, PLENTY_BYTES)
+    offered = read_offer(list(map(raw_of, txs)), txs, rules, PLENTY_BYTES)
+    assert read_offer(batches, bundles, rules, PLENTY_BYTES) == offered
     chosen = propose(list(map(raw_of, txs)), txs, state, rules, PLENTY_BYTES, apply_update)
     assert propose(batches, bundles, state, rules, PLENTY_BYTES, apply_update) == chosen
 
@@ -265,7 +286,8 @@ def test_every_sender_with_a_valid_transaction_is_proposed(txs: list[Tx]) -> Non
     raws = list(map(raw_of, txs))
     chosen = set(opened(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update)))
     served = {tx.sender for tx in txs if raw_of(tx) in chosen}
+    used, longest = sum(gas_of(tx.data) for tx in txs if raw_of(tx) in chosen), gas_of(b"\xff" * 257)
     for tx in txs:
-        if tx.sender not in served and len(chosen) < GENESIS.block_gas_limit // TRANSFER_GAS:
+        if tx.sender not in served and used + longest <= GENESIS.block_gas_limit:
             with pytest.raises(TxRejected):
                 Ledger(GenesisState(), GENESIS.rules).apply(tx)

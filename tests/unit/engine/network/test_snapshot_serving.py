@@ -25,7 +25,7 @@ from cairn.engine.network.state_sync import Snapshots, describe
 from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
-from cairn.store.snapshot import SnapshotDirectory
+from cairn.store.snapshot import FORMAT, SnapshotDirectory
 from tests.support.audit import audit
 from tests.support.blocks import head_of
 from tests.support.disk import flip_byte
@@ -181,10 +181,10 @@ def test_an_unknown_snapshot_or_chunk_is_answered_empty(taking: Taking) -> None:
     taking.commit(4)
     taking.wait_for([4])
     load = taking.snapshots.load_snapshot_chunk
-    assert load(LoadSnapshotChunkRequest(4, 2, 0))
-    assert load(LoadSnapshotChunkRequest(4, 1, 0)) == b""
-    assert load(LoadSnapshotChunkRequest(4, 2, 99)) == b""
-    assert load(LoadSnapshotChunkRequest(5, 2, 0)) == b""
+    assert load(LoadSnapshotChunkRequest(4, FORMAT, 0))
+    assert load(LoadSnapshotChunkRequest(4, FORMAT - 1, 0)) == b""
+    assert load(LoadSnapshotChunkRequest(4, FORMAT, 99)) == b""
+    assert load(LoadSnapshotChunkRequest(5, FORMAT, 0)) == b""
     taking.commit(2)
     assert taking.offered() == [4]
     flip_byte(taking.path / "4" / "manifest", 0)
@@ -233,7 +233,7 @@ def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: Cha
     true = describe(3, parcel.manifest)
     taker = Snapshots(joining, snapshots_path(joining.directory), 0)
     replace = msgspec.structs.replace
-    assert offer(taker, replace(true, format=1), parcel) == OfferSnapshotResult.REJECT_FORMAT
+    assert offer(taker, replace(true, format=FORMAT - 1), parcel) == OfferSnapshotResult.REJECT_FORMAT
     for false in (
         replace(true, height=4),
         replace(true, chunks=1),
