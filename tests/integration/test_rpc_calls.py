@@ -16,8 +16,6 @@ async def test_methods_for_contracts_answer_that_there_are_none(node: RestNode) 
     assert await call(node, "eth_call", transfer, "latest") == "0x"
     assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": hex(GWEI)}) == "0x5208"
     for method in ("eth_call", "eth_estimateGas"):
-        _, message = await refusal(node, method, transfer | {"input": "0x70a08231"}, "latest")
-        assert message.startswith("calls with data are not supported")
         _, message = await refusal(node, method, {"from": SENDER})
         assert message.startswith("contract creation is not supported")
         code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
@@ -28,6 +26,43 @@ async def test_methods_for_contracts_answer_that_there_are_none(node: RestNode) 
     _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
     assert message.startswith("overrides")
     assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "gas"),
+    [
+        ({"data": "0x00ff"}, 21_020),
+        ({"input": "0x" + b"invoice 4711".hex()}, 21_192),
+        ({"input": "0x" + "00" * 256}, 22_024),
+        ({"data": "0x" + "Ff" * 256, "input": "0x" + "ff" * 256}, 25_096),
+        ({"data": "0x", "input": None}, 21_000),
+        # What a contract would be called with is a reference like any other, and nothing answers it.
+        ({"data": "0x70a08231" + "00" * 32}, 21_192),
+    ],
+)
+async def test_data_costs_what_it_costs_on_ethereum(node: RestNode, fields: dict[str, Any], gas: int) -> None:
+    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"} | fields
+    assert await call(node, "eth_estimateGas", transfer) == hex(gas)
+    assert await call(node, "eth_call", transfer) == "0x"
+    # The limit and the balance must cover it.
+    assert await call(node, "eth_estimateGas", transfer | {"gas": hex(gas)}) == hex(gas)
+    refused = await refusal(node, "eth_estimateGas", transfer | {"gas": hex(gas - 1)})
+    assert refused == (-32000, f"intrinsic gas too low: have {gas - 1}, want {gas}")
+    priced = transfer | {"gasPrice": hex(GWEI)}
+    assert await call(node, "eth_estimateGas", priced | {"value": hex(FULL - gas * GWEI)}) == hex(gas)
+    _, message = await refusal(node, "eth_estimateGas", priced | {"value": hex(FULL - gas * GWEI + 1)})
+    assert message.startswith(f"gas required exceeds allowance ({gas - 1})")
+
+
+@pytest.mark.parametrize("method", ["eth_call", "eth_estimateGas", "eth_sendTransaction", "eth_signTransaction"])
+async def test_data_that_is_too_long_or_ambiguous_is_refused(node: RestNode, method: str) -> None:
+    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
+    code, message = await refusal(node, method, transfer | {"data": "0x" + "01" * 257})
+    assert (code, message) == (-32000, "oversized data: the data has 257 bytes; this chain takes 256 at most")
+    code, message = await refusal(node, method, transfer | {"data": "0x01", "input": "0x02"})
+    assert (code, message[:46]) == (-32000, 'both "data" and "input" are set and not equal.')
+    for malformed in ("0x1", "01", "0xzz", 1):
+        assert (await refusal(node, method, transfer | {"input": malformed}))[0] == -32602
 
 
 async def test_an_estimate_is_refused_for_a_sender_who_cannot_pay(node: RestNode) -> None:
@@ -87,7 +122,7 @@ async def test_no_refusal_of_a_call_looks_like_a_contracts_revert(node: RestNode
     refused = (
         [transfer | {"value": hex(MAX_UINT256)}],
         [transfer | {"gas": "0x1"}],
-        [transfer | {"data": "0x01"}],
+        [transfer | {"data": "0x" + "01" * 257}],
         [transfer | {"chainId": "0x1"}],
         [{"from": SENDER}],
         [transfer, "0x99"],

@@ -58,7 +58,10 @@ REFUSED = [
     (payload(paid(PAYMENT | {"nonce": "0x1"}), validation=True), -38011, "nonce too high"),
     (payload(paid(PAYMENT, PAYMENT | {"nonce": "0x0"}), validation=True), -38010, "nonce too low"),
     (payload(paid(PAYMENT | {"maxFeePerGas": "0x1"}), validation=True), -38012, "transaction underpriced: max fee"),
-    (payload(paid({"from": ALICE, "data": "0x00"})), -32000, "calls with data are not supported"),
+    (payload(paid(PAYMENT | {"data": "0x00", "gas": "0x520b"})), -38013, "intrinsic gas too low"),
+    (payload(paid(PAYMENT | {"data": "0x" + "00" * 257})), -32000, "oversized data: the data has 257 bytes"),
+    (payload(paid(PAYMENT | {"data": "0x00"}, blockOverrides={"gasLimit": "0x520b"})), -38015, "block gas limit"),
+    (payload(paid(PAYMENT, PAYMENT, blockOverrides={"gasLimit": hex(41_999)})), -38015, "block gas limit reached"),
     (payload(paid({"from": ALICE})), -32000, "contract creation is not supported"),
     (payload(paid({"from": DAVE, "to": BOB, "value": "0x1"})), -38014, "insufficient funds"),
 ]
@@ -84,6 +87,15 @@ async def test_a_simulated_transfer_changes_nothing(node: RestNode) -> None:
     assert await call(node, "eth_blockNumber") == "0x0"
     assert await call(node, "eth_getBalance", CAROL, "pending") == "0x0"
     assert await call(node, "eth_getTransactionCount", ALICE, "pending") == "0x0"
+
+
+async def test_a_simulated_reference_uses_gas_and_is_shown(node: RestNode) -> None:
+    calls = paid(PAYMENT, PAYMENT | {"input": "0x00ff"})
+    (block,) = await call(node, "eth_simulateV1", payload(calls, validation=True, returnFullTransactions=True))
+    assert [result["gasUsed"] for result in block["calls"]] == [hex(21_000), hex(21_020)]
+    assert [tx["input"] for tx in block["transactions"]] == ["0x", "0x00ff"]
+    assert [tx["gas"] for tx in block["transactions"]] == [hex(21_000), hex(21_020)]
+    assert block["gasUsed"] == hex(42_020)
 
 
 async def test_a_simulated_transfer_can_spend_what_an_earlier_one_brought(node: RestNode) -> None:

@@ -39,9 +39,14 @@ def validate_tx(tx: Tx, rules: Rules) -> None:
         raise NonceTooHigh(f"nonce is {tx.nonce}; the last one is {MAX_UINT64 - 1}")
 
 
+def check_data(data: bytes, most: int) -> None:
+    """Check that the chain, which takes `most` bytes, takes this data. Raises `DataTooLong`."""
+    if len(data) > most:
+        raise DataTooLong(f"the data has {len(data)} bytes; this chain takes {most} at most")
+
+
 def _validate_data(tx: Tx, rules: Rules) -> None:
-    if len(tx.data) > rules.max_data_bytes:
-        raise DataTooLong(f"the data has {len(tx.data)} bytes; this chain takes {rules.max_data_bytes} at most")
+    check_data(tx.data, rules.max_data_bytes)
     if tx.gas < tx.gas_used:
         raise GasTooLow(f"gas is {tx.gas}; a transfer with these {len(tx.data)} bytes of data takes {tx.gas_used}")
 

@@ -79,14 +79,13 @@ class AccountMethods(MethodGroup):
     async def estimate_gas(
         self, transfer: object, block: object = None, state: object = None, header: object = None
     ) -> str:
-        await self._check(transfer, block, state, header)
-        return quantity(TRANSFER_GAS)
+        return quantity(await self._check(transfer, block, state, header))
 
-    async def _check(self, transfer: object, block: object, *overrides: object) -> None:
+    async def _check(self, transfer: object, block: object, *overrides: object) -> int:
         if any(overrides):
             raise RpcError(SERVER_ERROR, "overrides of the state or the block are not supported")
         try:
-            await check_call(self._chain, transfer, parse_block(block, "block"))
+            return await check_call(self._chain, transfer, parse_block(block, "block"))
         except RpcError as refused:
             raise without_data(refused) from None
         except (Rejected, Unavailable) as refused:

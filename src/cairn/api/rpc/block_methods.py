@@ -1,10 +1,11 @@
 """Blocks, transactions and receipts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import accumulate
 
 import msgspec
 
-from cairn.api.chain_reads import list_pending
+from cairn.api.chain_reads import AnswerCache, CommonWork, list_pending, reverted_meanwhile
 from cairn.api.rpc.dispatch import LongResult, long_array, long_data, rpc_method, with_long_array
 from cairn.api.rpc.objects import (
     BlockPlace,
@@ -14,7 +15,7 @@ from cairn.api.rpc.objects import (
     receipt_object,
     transaction_object,
 )
-from cairn.api.rpc.rpc_chain import MethodGroup
+from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
     SERVER_ERROR,
     BlockName,
@@ -31,13 +32,16 @@ from cairn.domain.headers import encode_header
 from cairn.domain.merkle import tx_root
 from cairn.domain.rlp import encode_list, encode_string, list_start
 from cairn.domain.transactions import decode_record, encode_tx
-from cairn.domain.types import LEGACY, BlockHash, Tx, TxHash
+from cairn.domain.types import LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.keys import split_hashes
 from cairn.time_shares import give_way, in_slices
 
 _encode = msgspec.json.Encoder().encode
 PENDING_SHOWN = 1_000
 """Transactions of the pending block, at most."""
+GAS_CACHE_BYTES = 1024 * 1024
+"""A dozen blocks of 10,000 transactions."""
+GAS_BYTES = 8
 NO_UNCLES_ITEM = encode_list(b"")
 UNKNOWN = "0x"
 """geth's answer for an unknown transaction or block number. An unknown block hash is an error."""
@@ -52,6 +56,12 @@ def by_hash(value: object) -> BlockName:
 
 
 class BlockMethods(MethodGroup):
+    def __init__(self, chain: RpcChain) -> None:
+        super().__init__(chain)
+        self._gas_sums = AnswerCache(GAS_CACHE_BYTES)
+        """What `_add_gas` gives, of blocks with data, by block hash."""
+        self._adding = CommonWork()
+
     # Blocks.
 
     @rpc_method("eth_blockNumber")
@@ -81,7 +91,7 @@ class BlockMethods(MethodGroup):
             root = tx_root([tx.hash for tx in txs])
             # A thousand hashes were enough for one step.
             await give_way()
-            return pending_block_object(block_hash, header, root, shown, now)
+            return pending_block_object(block_hash, header, root, shown, sum(tx.gas_used for tx in txs), now)
         if full:
             objects = [
                 _encode(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))
@@ -111,10 +121,10 @@ class BlockMethods(MethodGroup):
             if height is None:
                 return None
             block_hash, header = self._view.get_header(height)
-            receipts = [
-                _encode(receipt_object(tx, BlockPlace(block_hash, header, position)))
-                async for position, tx in self.read_txs(height)
-            ]
+            receipts, gas_so_far = [], 0
+            async for position, tx in self.read_txs(height):
+                gas_so_far += tx.gas_used
+                receipts.append(_encode(receipt_object(tx, BlockPlace(block_hash, header, position), gas_so_far)))
             return long_array(receipts)
 
     @rpc_method("eth_getBlockTransactionCountByNumber", first=by_number)
@@ -167,10 +177,28 @@ class BlockMethods(MethodGroup):
         found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
         if found is None or isinstance(found, Tx):
             return None
-        return self.receipt_at(*found)
+        return await self.receipt_at(*found)
 
-    def receipt_at(self, height: int, position: int) -> Json:
-        return receipt_object(self._view.tx_at(height, position), BlockPlace(*self._view.get_header(height), position))
+    async def receipt_at(self, height: int, position: int) -> Json:
+        tx, (block_hash, header) = self._view.tx_at(height, position), self._view.get_header(height)
+        gas_so_far = await self._gas_up_to(block_hash, header, position)
+        return receipt_object(tx, BlockPlace(block_hash, header, position), gas_so_far)
+
+    async def _gas_up_to(self, block_hash: BlockHash, header: BlockHeader, position: int) -> int:
+        """The gas that the block's transactions have used, up to this position and with it."""
+        if header.gas_used == TRANSFER_GAS * header.tx_count:
+            # None of them has data.
+            return TRANSFER_GAS * (position + 1)
+        sums = self._gas_sums.use(block_hash)
+        if sums is None:
+            reverts = self._view.reverts
+            pieces = await self._adding.do(block_hash, lambda: _add_gas(self._view.tx_records(header.height)))
+            if self._view.reverts != reverts:
+                # Some may be of a block that took its place.
+                raise reverted_meanwhile()
+            sums = b"".join(pieces)
+            self._gas_sums.keep(block_hash, sums)
+        return int.from_bytes(sums[GAS_BYTES * position : GAS_BYTES * (position + 1)], "big")
 
     # Blocks as they are hashed and transactions as they were signed, byte for byte.
 
@@ -214,6 +242,12 @@ class BlockMethods(MethodGroup):
     @rpc_method("eth_getRawTransactionByBlockHashAndIndex", first=by_hash)
     async def get_raw_transaction_in(self, named: BlockName, index: object) -> str:
         return self._raw(await self._find_in(named, index))
+
+
+def _add_gas(records: Iterator[bytes]) -> Iterator[bytes]:
+    """For each transaction, the gas that it and those before it have used."""
+    for gas in accumulate(decode_record(record).gas_used for record in records):
+        yield gas.to_bytes(GAS_BYTES, "big")
 
 
 def _item_of(tx: Tx, chain_id: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The transaction object of `eth_call`, `eth_estimateGas` and `eth_sendTransaction`: a plain transfer, or a refusal."""
+"""The transaction object of `eth_call`, `eth_estimateGas` and `eth_sendTransaction`: a transfer, or a refusal."""
 
 import msgspec
 
@@ -14,7 +14,9 @@ from cairn.api.rpc.values import (
     quantity,
     refusal,
 )
+from cairn.core.gateway import ChainInfo
 from cairn.domain.errors import GasPriceTooLow, GasTooLow, InsufficientFunds, InvalidField
+from cairn.domain.rules import check_data
 from cairn.domain.transactions import Terms, price_terms, type_not_supported
 from cairn.domain.types import (
     ACCESS_LIST,
@@ -22,9 +24,9 @@ from cairn.domain.types import (
     LEGACY,
     MAX_UINT64,
     MAX_UINT256,
-    TRANSFER_GAS,
     Address,
     Draft,
+    intrinsic_gas,
 )
 
 OF_OTHER_TYPES = {"maxFeePerBlobGas": 3, "blobVersionedHashes": 3, "blobs": 3, "authorizationList": 4}
@@ -46,21 +48,27 @@ class CallObject(msgspec.Struct, frozen=True):
     max_fee: int | None
     max_tip: int | None
     nonce: int | None
+    data: bytes
+
+    @property
+    def gas_used(self) -> int:
+        return intrinsic_gas(self.data)
 
 
-def parse_call(given: object, chain_id: int) -> CallObject:
-    """The fields of a plain transfer. Raises `RpcError` with the reason for anything else."""
+def parse_call(given: object, info: ChainInfo) -> CallObject:
+    """The fields of a transfer. Raises `RpcError` with the reason for anything else, or `DataTooLong`."""
     fields = parse_fields(given, "transaction", KNOWN)
-    _refuse_data(fields)
 
     def number(name: str, maximum: int) -> int | None:
         return parse_quantity(fields[name], name, maximum) if name in fields else None
 
     named = number("chainId", MAX_UINT256)
-    if named is not None and named != chain_id:
-        raise refusal(f"chainId does not match node's (have={named}, want={chain_id})", InvalidField.code)
+    if named is not None and named != info.chain_id:
+        raise refusal(f"chainId does not match node's (have={named}, want={info.chain_id})", InvalidField.code)
     if "to" not in fields:
         raise refusal(NO_CREATION, InvalidField.code)
+    data = _parse_input(fields)
+    check_data(data, info.max_data_bytes)
     gas_price, max_fee, max_tip = (number(name, MAX_UINT256) for name in PRICES)
     if gas_price is not None and not (max_fee is max_tip is None):
         message = "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"
@@ -74,13 +82,17 @@ def parse_call(given: object, chain_id: int) -> CallObject:
         max_fee=max_fee,
         max_tip=max_tip,
         nonce=number("nonce", MAX_UINT64),
+        data=data,
     )
 
 
-def _refuse_data(fields: dict[str, object]) -> None:
-    for name in ("data", "input"):
-        if name in fields and parse_data(fields[name], name):
-            raise refusal(f"calls with data are not supported: {NO_CONTRACTS}", InvalidField.code)
+def _parse_input(fields: dict[str, object]) -> bytes:
+    """The data, under its older name or its newer one. As in geth, both may be given if they are the same."""
+    given = {parse_data(fields[name], name) for name in ("data", "input") if name in fields}
+    if len(given) > 1:
+        message = 'both "data" and "input" are set and not equal. Please use "input" to pass transaction call data'
+        raise refusal(message, InvalidField.code)
+    return given.pop() if given else b""
 
 
 def type_to_sign(given: object) -> int:
@@ -128,17 +140,16 @@ def _terms_of(call: CallObject, kind: int, base_fee: int) -> Terms:
 def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -> Draft:
     """The transfer, its gas and prices filled in. Raises `RpcError` when its prices do not fit its type."""
     terms = _terms_of(call, kind, base_fee)
-    gas = TRANSFER_GAS if call.gas is None else call.gas
-    return Draft(
-        sender, call.to, call.value, gas, terms.gas_price, call.nonce, terms.kind, terms.max_fee, terms.max_tip
-    )
+    gas = call.gas_used if call.gas is None else call.gas
+    caps = terms.max_fee, terms.max_tip
+    return Draft(sender, call.to, call.value, gas, terms.gas_price, call.nonce, terms.kind, *caps, call.data)
 
 
 def own_draft(chain: RpcChain, given: object) -> Draft:
     """The transfer to sign of a sender whose key the node holds. Raises `RpcError` for any other."""
     kind = type_to_sign(given)
     info = chain.info
-    call = parse_call(given, info.chain_id)
+    call = parse_call(given, info)
     return draft_to_sign(call, own_account(chain, call.sender), kind, info.gas_price)
 
 
@@ -149,11 +160,12 @@ def own_account(chain: RpcChain, address: Address | None) -> Address:
     return address
 
 
-async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
-    """Check that it is a plain transfer that its sender could pay for. Raises `RpcError`."""
-    call = parse_call(given, chain.info.chain_id)
-    if call.gas is not None and call.gas < TRANSFER_GAS:
-        raise refusal(f"intrinsic gas too low: have {call.gas}, want {TRANSFER_GAS}", GasTooLow.code)
+async def check_call(chain: RpcChain, given: object, block: BlockName) -> int:
+    """The gas of a transfer that its sender could pay for. Raises `RpcError` or `DataTooLong` for anything else."""
+    call = parse_call(given, chain.info)
+    gas_used = call.gas_used
+    if call.gas is not None and call.gas < gas_used:
+        raise refusal(f"intrinsic gas too low: have {call.gas}, want {gas_used}", GasTooLow.code)
     base_fee = chain.info.gas_price
     terms = _terms_of(call, type_to_sign(given), base_fee)
     # Without a price only the value is checked, as in geth: wallets ask before they know a price.
@@ -164,13 +176,14 @@ async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
         raise refusal(message, GasPriceTooLow.code)
     height = await chain.state_height(block)
     if call.sender is None:
-        return
+        return gas_used
     balance = chain.view.account_at(call.sender, height).balance
     if balance < call.value:
         message = f"insufficient funds for transfer: have {balance}, want {call.value}"
         raise refusal(message, InsufficientFunds.code)
     left = balance - call.value
-    if price and left < TRANSFER_GAS * price:
+    if price and left < gas_used * price:
         allowance = left // price
         message = f"gas required exceeds allowance ({allowance}): insufficient funds for gas * price + value"
         raise refusal(message, InsufficientFunds.code)
+    return gas_used

@@ -21,8 +21,10 @@ _EMPTY_BLOOM = data(EMPTY_BLOOM)
 _NO_UNCLES = data(NO_UNCLES)
 _NO_NONCE = data(NO_NONCE)
 _NO_MIX = data(NO_MIX)
-TRANSFER_DATA_BYTES = 110
-"""The approximate size of a signed transfer."""
+TRANSFER_BYTES = 110
+"""The approximate size of a signed transfer without data."""
+GAS_OF_A_BYTE = 16
+"""Of data; of a zero byte it is 4."""
 OF_LATER_FORKS = ("withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash")
 """Header fields that Ethereum added after London; ours do not have them."""
 _COIN = data(b"\xee" * 20)
@@ -58,7 +60,7 @@ def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
         "value": quantity(tx.value),
         "gas": quantity(tx.gas),
         "gasPrice": quantity(tx.gas_price),
-        "input": "0x",
+        "input": data(tx.data),
         "v": quantity(parity if tx.kind else 2 * chain_id + 35 + parity),
         "r": quantity(int.from_bytes(tx.signature[:32], "big")),
         "s": quantity(int.from_bytes(tx.signature[32:64], "big")),
@@ -73,8 +75,8 @@ def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
     return shown
 
 
-def receipt_object(tx: Tx, place: BlockPlace) -> Json:
-    """The receipt. Every transaction in a block has succeeded."""
+def receipt_object(tx: Tx, place: BlockPlace, gas_so_far: int) -> Json:
+    """The receipt. Every transaction in a block has succeeded; up to and with this one they have used `gas_so_far`."""
     return {
         "transactionHash": data(tx.hash),
         "transactionIndex": quantity(place.position),
@@ -84,8 +86,8 @@ def receipt_object(tx: Tx, place: BlockPlace) -> Json:
         "to": data(tx.to),
         "type": quantity(tx.kind),
         "status": "0x1",
-        "gasUsed": quantity(TRANSFER_GAS),
-        "cumulativeGasUsed": quantity(TRANSFER_GAS * (place.position + 1)),
+        "gasUsed": quantity(tx.gas_used),
+        "cumulativeGasUsed": quantity(gas_so_far),
         "effectiveGasPrice": quantity(tx.gas_price),
         "contractAddress": None,
         "logs": [],
@@ -139,7 +141,8 @@ def head_object(block_hash: BlockHash, header: BlockHeader) -> Json:
 
 def block_object(block_hash: BlockHash, header: BlockHeader, transactions: list[Any]) -> Json:
     """`transactions` are their hashes or their objects; they may be filled in later."""
-    size = len(encode_header(header)) + TRANSFER_DATA_BYTES * header.tx_count
+    count, gas_of_data = header.tx_count, header.gas_used - TRANSFER_GAS * header.tx_count
+    size = len(encode_header(header)) + TRANSFER_BYTES * count + gas_of_data // GAS_OF_A_BYTE
     return header_object(block_hash, header) | {
         "size": quantity(size),
         "totalDifficulty": "0x0",
@@ -149,7 +152,7 @@ def block_object(block_hash: BlockHash, header: BlockHeader, transactions: list[
 
 
 def pending_block_object(
-    block_hash: BlockHash, head: BlockHeader, tx_root: bytes, transactions: list[Any], now: int
+    block_hash: BlockHash, head: BlockHeader, tx_root: bytes, transactions: list[Any], gas_used: int, now: int
 ) -> Json:
     """The pending block, as if it were made `now`: fields that only a real block has are null."""
     undecided = BlockHeader(
@@ -158,7 +161,7 @@ def pending_block_object(
         timestamp=max(now, head.timestamp),
         tx_root=tx_root,
         state_root=head.state_root,
-        gas_used=TRANSFER_GAS * len(transactions),
+        gas_used=gas_used,
         proposer=ZERO_ADDRESS,
         chain_id=head.chain_id,
         gas_limit=head.gas_limit,

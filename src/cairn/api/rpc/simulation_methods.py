@@ -22,8 +22,9 @@ from cairn.api.rpc.values import (
     quantity,
     rpc_error_of,
 )
+from cairn.core.gateway import ChainInfo
 from cairn.domain import errors
-from cairn.domain.errors import NodeError, TxRejected
+from cairn.domain.errors import InvalidBlock, NodeError, TxRejected
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
 from cairn.domain.transactions import unsigned_tx
@@ -31,7 +32,6 @@ from cairn.domain.transition import Ledger
 from cairn.domain.types import (
     MAX_UINT64,
     MAX_UINT256,
-    TRANSFER_GAS,
     ZERO_ADDRESS,
     ZERO_HASH,
     Account,
@@ -87,7 +87,7 @@ class SimulationMethods(MethodGroup):
         async for asked_block in self._view.in_slices(blocks):
             state.override(asked_block)
             header = next_header(parent_hash, parent, asked_block, base_fee)
-            txs = await state.try_calls(asked_block, header, is_strict)
+            txs = await state.try_calls(asked_block, header, self._chain.info, is_strict)
             root, gas_used = tx_root([tx.hash for tx in txs]), sum(tx.gas_used for tx in txs)
             parent = msgspec.structs.replace(header, tx_root=root, gas_used=gas_used, tx_count=len(txs))
             parent_hash = block_hash(parent)
@@ -142,16 +142,16 @@ class TriedState:
             balance = named_number(fields, "balance", before.balance, MAX_UINT256)
             self._accounts[address] = Account(balance, named_number(fields, "nonce", before.nonce))
 
-    async def try_calls(self, block: Json, header: BlockHeader, is_strict: bool) -> list[Tx]:
+    async def try_calls(self, block: Json, header: BlockHeader, info: ChainInfo, is_strict: bool) -> list[Tx]:
         """Try the block's transfers in order. Raises `RpcError` for one that the block could not include."""
         ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
         txs: list[Tx] = []
         async for call in self._view.in_slices(parse_list(block, "calls")):
-            if ledger.is_full:
-                raise RpcError(BLOCK_FULL, f"block gas limit reached: {header.gas_limit}")
-            tx = transfer_of(call, ledger, header, is_strict)
+            tx = transfer_of(call, ledger, header, info, is_strict)
             try:
                 ledger.apply(tx)
+            except InvalidBlock:
+                raise RpcError(BLOCK_FULL, f"block gas limit reached: {header.gas_limit}") from None
             except TxRejected as refused:
                 raise RpcError(CODES[type(refused)], rpc_error_of(refused).message) from None
             txs.append(tx)
@@ -159,9 +159,9 @@ class TriedState:
         return txs
 
 
-def transfer_of(given: object, ledger: Ledger, header: BlockHeader, is_strict: bool) -> Tx:
+def transfer_of(given: object, ledger: Ledger, header: BlockHeader, info: ChainInfo, is_strict: bool) -> Tx:
     """The transaction of a call. Without a price it pays the base fee. Without validation, a given nonce is ignored."""
-    kind, call = type_to_sign(given), parse_call(given, header.chain_id)
+    kind, call = type_to_sign(given), parse_call(given, info)
     sender = call.sender or ZERO_ADDRESS
     draft = draft_to_sign(call, sender, kind, header.base_fee)
     if call.nonce is None or not is_strict:
@@ -175,7 +175,7 @@ async def simulated_block(own_hash: BlockHash, header: BlockHeader, txs: list[Tx
         place = BlockPlace(own_hash, header, position)
         logs = [transfer_log(tx, place, logged)] if traces and tx.value else []
         logged += len(logs)
-        gas = quantity(TRANSFER_GAS)
+        gas = quantity(tx.gas_used)
         calls.append({"returnData": "0x", "logs": logs, "gasUsed": gas, "maxUsedGas": gas, "status": "0x1"})
         shown.append(transaction_object(tx, header.chain_id, place) if full else data(tx.hash))
     return block_object(own_hash, header, shown) | {"calls": calls}

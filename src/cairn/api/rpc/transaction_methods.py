@@ -39,7 +39,6 @@ from cairn.domain.types import TxHash
 
 NOT_FOR_TRANSFERS = {
     "to": NO_CREATION,
-    "data": f"transactions with data are not supported: {NO_CONTRACTS}",
     "accessList": f"access lists are not supported: {NO_CONTRACTS}",
 }
 """Refusals of valid Ethereum transactions that this chain does not support, by field."""
@@ -82,7 +81,7 @@ class SendingMethods(MethodGroup):
         tx_hash = (await self._admit_raw(raw)).tx_hash
         found = await self._await_end(tx_hash, wait_ms / 1000)
         if isinstance(found, tuple):
-            return self._blocks.receipt_at(*found)
+            return await self._blocks.receipt_at(*found)
         if isinstance(found, PendingTx):
             message = f"{ADDED} but wasn't processed in {go_duration(wait_ms)}"
             raise RpcError(NOT_IN_TIME, message, data(tx_hash))

@@ -52,7 +52,7 @@ def test_a_pending_transaction_has_null_for_its_block() -> None:
 
 
 def test_a_receipt_counts_the_gas_before_it() -> None:
-    receipt = receipt_object(signed(0), BlockPlace(HASH, HEADER, 4))
+    receipt = receipt_object(signed(0), BlockPlace(HASH, HEADER, 4), 5 * 21_000)
     assert (receipt["gasUsed"], receipt["cumulativeGasUsed"]) == ("0x5208", hex(105_000))
     assert (receipt["status"], receipt["effectiveGasPrice"]) == ("0x1", hex(10**9))
 
@@ -77,9 +77,9 @@ def test_a_head_is_told_with_null_for_what_later_headers_have() -> None:
 
 
 def test_a_pending_block_has_null_for_what_only_mining_decides() -> None:
-    block = pending_block_object(HASH, HEADER, EMPTY_ROOT, [], now=1_700_000_005)
+    block = pending_block_object(HASH, HEADER, EMPTY_ROOT, [], 0, now=1_700_000_005)
     assert block["timestamp"] == hex(1_700_000_005)
     # As a block that is made while the clock is behind.
-    assert pending_block_object(HASH, HEADER, EMPTY_ROOT, [], now=5)["timestamp"] == hex(HEADER.timestamp)
+    assert pending_block_object(HASH, HEADER, EMPTY_ROOT, [], 0, now=5)["timestamp"] == hex(HEADER.timestamp)
     assert (block["hash"], block["nonce"], block["miner"]) == (None, None, None)
     assert (block["number"], block["parentHash"]) == ("0x8", "0x" + HASH.hex())
