@@ -48,7 +48,7 @@ def check_data(data: bytes, most: int) -> None:
 def _validate_data(tx: Tx, rules: Rules) -> None:
     check_data(tx.data, rules.max_data_bytes)
     if tx.gas < tx.gas_used:
-        raise GasTooLow(f"gas is {tx.gas}; a transfer with these {len(tx.data)} bytes of data takes {tx.gas_used}")
+        raise GasTooLow(f"gas is {tx.gas}; a transfer with this data takes {tx.gas_used}")
 
 
 def _price_too_low(tx: Tx, base_fee: int) -> GasPriceTooLow:

@@ -40,7 +40,7 @@ def test_gas_below_21_000_is_refused() -> None:
 @pytest.mark.parametrize(("data", "needed"), [(b"\0", 21_004), (b"x", 21_016), (b"x\0x", 21_036), (b"x" * 256, 25_096)])
 def test_data_needs_16_gas_a_byte_and_4_a_zero_byte(data: bytes, needed: int) -> None:
     validate_tx(msgspec.structs.replace(tx_with(gas=needed), data=data), RULES)
-    with pytest.raises(GasTooLow, match=f"gas is {needed - 1}; .* these {len(data)} bytes of data takes {needed}"):
+    with pytest.raises(GasTooLow, match=f"gas is {needed - 1}; a transfer with this data takes {needed}"):
         validate_tx(msgspec.structs.replace(tx_with(gas=needed - 1), data=data), RULES)
 
 
