@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -26,8 +27,9 @@ def run(
     directory: Path,
     env: Mapping[str, str] | None = None,
     accepted: Collection[int] = (0,),
+    said: Literal["stdout", "stderr"] = "stdout",
 ) -> str:
-    """What the program says. Fails when it ends with another code than those."""
+    """What the program says there. Fails when it ends with another code than those."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=directory,
@@ -37,7 +39,7 @@ def run(
         timeout=2 * PATIENCE_S,
     )
     assert done.returncode in accepted, f"{command}\n{done.stdout[-5000:]}{done.stderr[-5000:]}"
-    return done.stdout
+    return done.stderr if said == "stderr" else done.stdout
 
 
 @pytest.fixture(scope="session")

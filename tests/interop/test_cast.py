@@ -29,6 +29,10 @@ class Cast:
     def say(self, *args: str) -> str:
         return run([self._program, *args], self._directory, self._env).strip()
 
+    def fail(self, *args: str) -> str:
+        # npm's wrapper of the program ends with 0 whatever the program ends with.
+        return run([self._program, *args], self._directory, self._env, accepted=(0, 1), said="stderr")
+
     def read(self, *args: str) -> Any:
         return json.loads(self.say(*args, "--json"))
 
@@ -55,6 +59,25 @@ def test_cast_sends_and_finds_what_it_sent(cast: Cast, node: NodeProcess, option
     public = PublicNode(node.url)
     assert public.read(f"/tx/{sent['transactionHash']}")["status"] == "confirmed"
     public.close()
+
+
+def test_cast_sends_a_reference(cast: Cast, node: NodeProcess) -> None:
+    key, to, text = "0x" + bytes(dev_account(0).key).hex(), new_account().address, "invoice 4711"
+    data = "0x" + text.encode().hex()
+    gas = 21_000 + 16 * len(text)
+    assert cast.say("estimate", "--value", "1", to, data) == str(gas)
+
+    sent = cast.read("send", "--private-key", key, "--value", "1", to, data)
+    assert (int(sent["status"], 16), int(sent["gasUsed"], 16)) == (1, gas)
+    assert cast.read("tx", sent["transactionHash"])["input"] == data
+
+    public = PublicNode(node.url)
+    assert public.read(f"/tx/{sent['transactionHash']}")["reference"] == text
+    public.close()
+
+    for options in ((), ("--gas-limit", "100000")):
+        refused = cast.fail("send", "--private-key", key, "--value", "1", *options, to, "0x" + "11" * 257)
+        assert "oversized data: " in refused
 
 
 def test_the_page_works_as_it_stands(js_programs: Path, node: NodeProcess, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 Its programs compute a block's hash from the header, and look for the block by that hash.
 """
 
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +33,26 @@ def use(program: Path, url: str) -> None:
         "CAIRN_WS": f"ws{url.removeprefix('http')}/rpc",
         "CAIRN_KEY": bytes(dev_account(0).key).hex(),
     }
-    said = run([program, "-test.v", "-test.skip", "Vectors"], program.parent, place)
+    said = run([program, "-test.v", "-test.skip", "Vectors|DataFields"], program.parent, place)
     assert "--- PASS: TestSend/type_2" in said
+    assert "--- PASS: TestReference" in said
 
 
 def test_the_header_vectors_are_what_go_ethereum_computes(program: Path) -> None:
     run([program, "-test.run", "^TestHeaderVectors$"], program.parent, {"CAIRN_HEADERS": str(HEADERS)})
+
+
+@pytest.mark.parametrize("seed", [25, secrets.randbits(64)], ids=["a fixed seed", "a random seed"])
+def test_a_thousand_data_fields_are_answered_as_go_ethereum_answers_them(program: Path, seed: int) -> None:
+    with NodeProcess.start_dev("--block-time", "86400") as node:
+        place = {
+            "CAIRN_HTTP": f"{node.url}/rpc",
+            "CAIRN_KEY": bytes(dev_account(0).key).hex(),
+            "CAIRN_SEED": str(seed),
+        }
+        said = run([program, "-test.v", "-test.run", "^TestDataFields$"], program.parent, place)
+    [summary] = [line for line in said.splitlines() if f"seed {seed}: " in line]
+    print(summary)
 
 
 def test_a_dev_chain(program: Path) -> None:

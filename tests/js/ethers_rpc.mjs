@@ -1,7 +1,7 @@
 // ethers, as it is: send, wait for the receipt, watch blocks, over HTTP and WebSocket.
 // Arguments: the node's URL, a private key, an address.
 import assert from "node:assert/strict";
-import { JsonRpcProvider, Wallet, WebSocketProvider, parseEther } from "ethers";
+import { JsonRpcProvider, Wallet, WebSocketProvider, hexlify, parseEther, toUtf8Bytes, toUtf8String } from "ethers";
 
 const [url, key, recipient] = process.argv.slice(2);
 const rpc = url + "/rpc";
@@ -35,6 +35,21 @@ async function transfer(provider) {
   return receipt;
 }
 
+async function reference(provider) {
+  const wallet = new Wallet(key, provider);
+  const text = "invoice 4711, Größe 東京";
+  const bytes = toUtf8Bytes(text);
+  const sent = await wallet.sendTransaction({ to: recipient, value: 1n, data: hexlify(bytes) });
+  const receipt = await sent.wait();
+  const gas = 21000n + 16n * BigInt(bytes.length);
+  assert.deepEqual([receipt.status, receipt.gasUsed, sent.gasLimit], [1, gas, gas]);
+  assert.equal(toUtf8String((await provider.getTransaction(sent.hash)).data), text);
+  const tooLong = { to: recipient, value: 1n, data: "0x" + "00".repeat(257) };
+  // ethers shows the node's words beside its own, because it takes a refused estimate for a contract's.
+  await assert.rejects(wallet.sendTransaction(tooLong), (error) => /^oversized data: /.test(error.info.error.message));
+  await assert.rejects(wallet.sendTransaction({ ...tooLong, gasLimit: 100000n }), /oversized data: /);
+}
+
 async function refusals(provider) {
   const wallet = new Wallet(key, provider);
   const poor = Wallet.createRandom(provider);
@@ -51,6 +66,7 @@ const http = new JsonRpcProvider(rpc, undefined, { pollingInterval: 100, cacheTi
 assert.equal((await http.getNetwork()).chainId, 1337n);
 const first = await transfer(http);
 await refusals(http);
+await reference(http);
 const watched = await heard(http, "block", () => transfer(http));
 assert.ok(watched >= first.blockNumber);
 const pending = await heard(http, "pending", () => transfer(http));

@@ -93,7 +93,7 @@ def test_an_estimate_that_is_refused_is_no_revert(node: NodeProcess) -> None:
     for transfer, why in (
         ({"from": poor, "to": to, "value": COIN}, "insufficient funds for transfer"),
         ({"from": poor, "to": to, "gasPrice": w3.eth.gas_price}, "gas required exceeds allowance"),
-        ({"from": w3.eth.accounts[8], "to": to, "data": "0x01"}, "calls with data are not supported"),
+        ({"from": w3.eth.accounts[8], "to": to, "data": "0x" + "01" * 257}, "oversized data: "),
     ):
         # It would be a ContractLogicError, which is no Web3RPCError.
         for ask in (w3.eth.estimate_gas, w3.eth.call):
@@ -134,6 +134,28 @@ def test_the_middleware_that_signs_fills_in_all_that_is_left_out(node: NodeProce
     receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=PATIENCE_S, poll_latency=0.05)
     assert (receipt["status"], receipt["type"]) == (1, 2)
     assert w3.eth.get_balance(to) == 5
+
+
+def test_a_reference_is_sent_with_the_defaults(node: NodeProcess) -> None:
+    w3, sender, to, text = connected(node), dev_account(6), new_account().address, "invoice 4711, Größe 東京"
+    w3.middleware_onion.inject(SignAndSendRawMiddlewareBuilder.build(sender), layer=0)
+    transfer = {"from": sender.address, "to": to, "value": 5, "data": text.encode()}
+    receipt = w3.eth.wait_for_transaction_receipt(w3.eth.send_transaction(transfer), PATIENCE_S, 0.05)
+    gas = 21_000 + 16 * len(text.encode())
+    assert (receipt["status"], receipt["gasUsed"]) == (1, gas)
+    assert w3.eth.estimate_gas(transfer) == gas
+    assert w3.eth.call(transfer) == b""
+    assert w3.to_text(w3.eth.get_transaction(receipt["transactionHash"])["input"]) == text
+
+    with pytest.raises(Web3RPCError, match="oversized data: "):
+        w3.eth.send_transaction(transfer | {"data": bytes(257), "gas": 100_000})
+
+
+def test_the_node_signs_a_reference_for_a_dev_account(node: NodeProcess) -> None:
+    w3 = connected(node)
+    transfer = {"from": w3.eth.accounts[2], "to": new_account().address, "value": 1, "data": "0x00ff"}
+    receipt = w3.eth.wait_for_transaction_receipt(w3.eth.send_transaction(transfer), PATIENCE_S, 0.05)
+    assert receipt["gasUsed"] == 21_000 + 4 + 16
 
 
 def test_batch_requests(node: NodeProcess) -> None:

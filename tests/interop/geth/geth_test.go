@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/big"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,6 +197,34 @@ func checkMined(t *testing.T, ctx context.Context, client *ethclient.Client, rec
 	same(t, "count", int(must(client.TransactionCount(ctx, block.Hash()))(t)), len(block.Transactions()))
 	receipts := must(client.BlockReceipts(ctx, rpc.BlockNumberOrHashWithHash(block.Hash(), true)))(t)
 	same(t, "receipts of the block", receipts[receipt.TransactionIndex].TxHash, tx.Hash())
+}
+
+// TestReference sends a transfer that says what it is for, with the gas limit that the node estimates.
+func TestReference(t *testing.T) {
+	ctx, client := connect(t, "CAIRN_HTTP")
+	key, from := sender(t)
+	to, value, reference := newAddress(t), big.NewInt(4711), []byte("invoice 4711, Größe 東京")
+	opts := bind.NewKeyedTransactor(key, must(client.ChainID(ctx))(t))
+	opts.Context, opts.Value = ctx, value
+	opts.GasLimit = must(client.EstimateGas(ctx, ethereum.CallMsg{From: from, To: &to, Value: value, Data: reference}))(t)
+	same(t, "estimate", opts.GasLimit, intrinsicGas(reference))
+	contract := bind.NewBoundContract(to, abi.ABI{}, client, client, client)
+	tx := must(contract.RawTransact(opts, reference))(t)
+	receipt := must(bind.WaitMined(ctx, client, tx.Hash()))(t)
+	same(t, "status", receipt.Status, types.ReceiptStatusSuccessful)
+	same(t, "gas used", receipt.GasUsed, intrinsicGas(reference))
+	checkMined(t, ctx, client, receipt, tx, from)
+	found, _, err := client.TransactionByHash(ctx, tx.Hash())
+	same(t, "reference", string(must(found, err)(t).Data()), string(reference))
+	sameNumber(t, "balance", must(client.BalanceAt(ctx, to, nil))(t), value)
+
+	opts.GasLimit = 100_000
+	for _, size := range []int{maxDataBytes + 1, 100 * maxDataBytes} {
+		_, err = contract.RawTransact(opts, make([]byte, size))
+		if err == nil || !strings.HasPrefix(err.Error(), "oversized data: ") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
 }
 
 func TestBind(t *testing.T) {

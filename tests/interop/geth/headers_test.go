@@ -52,7 +52,7 @@ func TestHeaderVectors(t *testing.T) {
 			Time:        vector.Timestamp,
 			Extra: binary.BigEndian.AppendUint32(
 				binary.BigEndian.AppendUint64([]byte("cairn\x02"), vector.ChainID), vector.TransactionCount),
-			BaseFee:     baseFee,
+			BaseFee: baseFee,
 		}
 		encoded := must(rlp.EncodeToBytes(header))(t)
 		same(t, "encoded", hexutil.Encode(encoded), vector.Encoded.String())
