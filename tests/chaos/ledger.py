@@ -40,10 +40,15 @@ class Transfer:
     kind: int = 0
     price: int = GAS_PRICE
     """What it pays for a unit of gas: of type 2, its tip is so much above the chain's price."""
+    data: bytes = b""
+
+    @property
+    def gas(self) -> int:
+        return GAS + sum(16 if byte else 4 for byte in self.data)
 
     @property
     def fee(self) -> int:
-        return GAS * self.price
+        return self.gas * self.price
 
     @property
     def place(self) -> tuple[str, int]:
@@ -64,10 +69,15 @@ class Transfer:
             "to": self.to,
             "value": self.value,
             "nonce": self.nonce,
-            "gas": GAS,
+            "gas": self.gas,
             "signature": self.signature,
             **self.terms,
+            **self.shown_data,
         }
+
+    @property
+    def shown_data(self) -> dict[str, str]:
+        return {"data": f"0x{self.data.hex()}"} if self.data else {}
 
 
 class PatientNode(PublicNode):
@@ -197,7 +207,10 @@ class Ledger:
         head = node.read("/chain")["head"]["blockHeight"]
         assert head >= len(self.block_hashes) - 1, f"the chain is shorter than it was: {head}"
         for height in range(len(self.block_hashes), head + 1):
-            self._note_block(height, node.read(f"/block/{height}"))
+            block = node.read(f"/block/{height}")
+            self._note_block(height, block)
+            if block["transactions"]:
+                self._check_data(node, block["transactions"][-1])
 
     def _note_block(self, height: int, block: dict[str, Any]) -> None:
         assert block["blockHeight"] == height
@@ -208,7 +221,14 @@ class Ledger:
             assert tx_hash not in self.heights, f"{tx_hash} is in blocks {self.heights.get(tx_hash)} and {height}"
             self.heights[tx_hash] = height
             self._fees[block["proposer"]] += self.signed[tx_hash].fee
+        used = sum(self.signed[tx_hash].gas for tx_hash in block["transactions"])
+        assert block["gasUsed"] == used, f"block {height} uses {block['gasUsed']} gas, and its transfers {used}"
         self.block_hashes.append(block["hash"])
+
+    def _check_data(self, node: PublicNode, tx_hash: str) -> None:
+        shown = node.read(f"/tx/{tx_hash}")
+        found = {name: shown[name] for name in ("data",) if name in shown}
+        assert found == self.signed[tx_hash].shown_data, f"{tx_hash} is shown with other data than was signed: {shown}"
 
     def check_final(self, node: PublicNode) -> None:
         """All that was accepted is confirmed, once, and every balance is what the blocks make it."""

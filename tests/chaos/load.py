@@ -10,7 +10,7 @@ from typing import Any
 
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.transactions import sign_draft
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, intrinsic_gas
 from tests.chaos.crowd import Crowd
 from tests.chaos.ledger import GAS_PRICE, Ledger, Transfer
 from tests.support.node_process import wait_until
@@ -106,12 +106,19 @@ class Sender:
         kind = self.dice.choice((LEGACY, ACCESS_LIST, DYNAMIC_FEE))
         caps = (2 * price, price - GAS_PRICE) if kind == DYNAMIC_FEE else (0, 0)
         to, value = self.dice.choice(self._recipients), self.dice.randrange(10**15)
-        tx = sign_draft(Draft(self._address, to, value, TRANSFER_GAS, price, nonce, kind, *caps), self._key, 1337)
+        data = self._draw_data()
+        draft = Draft(self._address, to, value, intrinsic_gas(data), price, nonce, kind, *caps, data)
+        tx = sign_draft(draft, self._key, 1337)
         ends = hex_of(tx.hash), hex_of(tx.sender), hex_of(tx.to)
-        transfer = Transfer(*ends, tx.value, tx.nonce, hex_of(tx.signature), kind, price)
+        transfer = Transfer(*ends, tx.value, tx.nonce, hex_of(tx.signature), kind, price, data)
         self._ledger.note_signed(transfer)
         self.before_send(transfer)
         return transfer
+
+    def _draw_data(self) -> bytes:
+        """Mostly nothing; else text, zeros, or any bytes, of any length that is allowed."""
+        size = self.dice.choice((0, 0, 0, 1, 12, self.dice.randrange(256), 256))
+        return self.dice.choice((bytes(size), b"invoice 4711"[:size], self.dice.randbytes(size)))
 
     async def run(self, url: str, pause_s: float = 0.0) -> None:
         """Submit bursts until the node is gone, or this is held. What it answers with 503, as it may, is sent again."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cairn.core.gateway import Admission
 from cairn.domain.errors import MempoolFull, NodeError, Rejected, Unavailable
 from cairn.domain.transactions import decode_tx, encode_tx, sign_draft
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, Tx
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_DATA_BYTES, Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Setup, Tally, public_key
@@ -79,16 +79,20 @@ class Clients:
         keys, genesis = self.setup.keys, self.setup.genesis
         balance = self.ledger.head.balances.get(sender, 0)
         to = rng.choice([*keys, *self.setup.strangers, sender])
-        value = rng.choice((0, 1, 1, 5, balance // 3, max(0, balance - GAS * price), balance + 1))
-        gas = GAS if rng.random() < 0.9 else rng.choice((GAS - 1, genesis.block_gas_limit, genesis.block_gas_limit + 1))
+        data = _draw_data(rng, genesis.max_data_bytes)
+        used = GAS + sum(16 if byte else 4 for byte in data)
+        value = rng.choice((0, 1, 1, 5, balance // 3, max(0, balance - used * price), balance + 1))
+        gas = (
+            used if rng.random() < 0.9 else rng.choice((used - 1, genesis.block_gas_limit, genesis.block_gas_limit + 1))
+        )
         kind, max_fee, max_tip = _draw_terms(rng, price, genesis.gas_price)
         caps = (max_fee, max_tip) if kind == DYNAMIC_FEE else (0, 0)
-        draft = Draft(sender, to, value, gas, price, nonce, kind, *caps)
+        draft = Draft(sender, to, value, gas, price, nonce, kind, *caps, data)
         raw = encode_tx(sign_draft(draft, keys[sender], genesis.chain_id), genesis.chain_id)
         # As the node reads it, with the price that it makes of the bytes.
         tx = decode_tx(raw, genesis.chain_id, genesis.gas_price)
         self.signed.append(tx)
-        transfer = Transfer(tx.hash, raw, sender, to, nonce, gas, max_fee, max_tip, value)
+        transfer = Transfer(tx.hash, raw, sender, to, nonce, gas, max_fee, max_tip, value, data)
         self.transfers[tx.hash] = transfer
         self.ledger.know(transfer)
         return tx
@@ -143,12 +147,13 @@ class Clients:
             if tx.hash not in self.ledger.confirmed and self.setup.genesis.validators:
                 raise Violation("submission", f"{node.name} calls a transfer confirmed that no block holds")
             return
-        rules = self.ledger.rules
-        if self._pays(tx) < rules.price or not GAS <= tx.gas <= rules.block_gas:
+        if not self.ledger.rules.allow(self.transfers[tx.hash]):
             raise Violation("submission", f"{node.name} accepted what no block can hold")
         self.tally.count("transfers accepted")
         if tx.kind != LEGACY:
             self.tally.count(f"transfers accepted of type {tx.kind}")
+        if tx.data:
+            self.tally.count("transfers accepted with data")
         self.promises[node.number, tx.hash] = Promise(tx, node, node.life)
 
     # What became of it.
@@ -277,6 +282,18 @@ class Clients:
                 return False
             held = [each for each in held if each.node is promise.node]
         return {each.tx.nonce for each in held}.issuperset(range(nonce, tx.nonce + 1))
+
+
+def _draw_data(rng: random.Random, most: int) -> bytes:
+    """What a transfer carries: mostly nothing, or text, or any bytes; as much as is allowed, and a byte more.
+
+    Drawn aside, as the type is. More than any chain allows cannot be signed here: strangers send that.
+    """
+    before = rng.getstate()
+    aside = random.Random(f"{rng.random()}/data")
+    rng.setstate(before)
+    size = aside.choice((0, 0, 0, 0, 1, 12, aside.randint(0, most), most, most, min(most + 1, MAX_DATA_BYTES)))
+    return aside.choice((bytes(size), b"\xff" * size, aside.randbytes(size), b"invoice 4711 "[:size]))
 
 
 def _draw_terms(rng: random.Random, price: int, base_fee: int) -> tuple[int, int, int]:

@@ -2,8 +2,9 @@
 
 import random
 
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import Account, Address
-from tests.simulation.ledger import GAS, Ledger
+from tests.simulation.ledger import Ledger
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Tally
 
@@ -80,8 +81,12 @@ class Invariants:
         self.check_hash(node, height, block_hash)
         model = self._ledger.blocks[height]
         hashes = b"".join(transfer.hash for transfer in model.transfers)
-        if chain.tx_hashes(height) != hashes or header.gas_used != GAS * len(model.transfers):
+        gas_used = sum(transfer.gas_used for transfer in model.transfers)
+        if chain.tx_hashes(height) != hashes or (header.gas_used, header.tx_count) != (gas_used, len(model.transfers)):
             raise Violation("model", f"{node.name} has other transfers in block {height}")
+        stored = [decode_record(record).data for record in chain.records(height)]
+        if stored != [transfer.data for transfer in model.transfers]:
+            raise Violation("model", f"{node.name} has other data in block {height}")
         if height and header.proposer != model.proposer:
             raise Violation("model", f"{node.name} gives the fees of block {height} to another")
         previous = self._hashes.get(height - 1)

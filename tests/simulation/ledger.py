@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 GAS = 21_000
+"""Of a transfer without data."""
 BUMP_PERCENT = 10
 BUNDLE = 0x82
 BUNDLE_SIZES = range(2, 513)
@@ -24,6 +25,11 @@ class Transfer(NamedTuple):
     tip_cap: int
     """A transfer of type 0 or 1 has its gas price for both."""
     value: int
+    data: bytes = b""
+
+    @property
+    def gas_used(self) -> int:
+        return GAS + sum(16 if byte else 4 for byte in self.data)
 
     def price(self, base_fee: int) -> int:
         """What it pays for a unit of gas, whatever its type."""
@@ -32,7 +38,7 @@ class Transfer(NamedTuple):
 
     def debit(self, base_fee: int) -> int:
         """What its sender pays in a block."""
-        return self.value + GAS * self.price(base_fee)
+        return self.value + self.gas_used * self.price(base_fee)
 
     def cost(self) -> int:
         """What its sender must own for a node to accept it."""
@@ -82,6 +88,15 @@ class Evidence(NamedTuple):
 class Rules(NamedTuple):
     price: int
     block_gas: int
+    most_data: int
+
+    def allow(self, transfer: Transfer) -> bool:
+        """Whether a block can hold it at all, whoever owns what."""
+        return (
+            transfer.gas_used <= transfer.gas <= self.block_gas
+            and transfer.fee_cap >= self.price
+            and len(transfer.data) <= self.most_data
+        )
 
 
 class Refused(Exception):
@@ -248,14 +263,14 @@ class _Making:
         self._balances = dict(before.balances)
         self._nonces = dict(before.nonces)
         self._fees = 0
+        self._gas_used = 0
         self.taken: list[Transfer] = []
 
     def take(self, transfer: Transfer) -> bool:
         rules, sender = self._rules, transfer.sender
         if (
-            (len(self.taken) + 1) * GAS > rules.block_gas
-            or not GAS <= transfer.gas <= rules.block_gas
-            or transfer.fee_cap < rules.price
+            self._gas_used + transfer.gas_used > rules.block_gas
+            or not rules.allow(transfer)
             or transfer.nonce != self._nonces.get(sender, 0)
             or transfer.debit(rules.price) > self._balances.get(sender, 0)
         ):
@@ -263,7 +278,8 @@ class _Making:
         self._balances[sender] = self._balances.get(sender, 0) - transfer.debit(rules.price)
         self._balances[transfer.to] = self._balances.get(transfer.to, 0) + transfer.value
         self._nonces[sender] = transfer.nonce + 1
-        self._fees += GAS * transfer.price(rules.price)
+        self._fees += transfer.gas_used * transfer.price(rules.price)
+        self._gas_used += transfer.gas_used
         self.taken.append(transfer)
         return True
 

@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from cairn.domain.crypto import address_of_key
+from cairn.domain.crypto import address_of_key, keccak256, sign_digest
 from cairn.domain.errors import Rejected
 from cairn.domain.governance import Admins, AdminsUpdate, Before, ValidatorRecord, ValidatorUpdate, encode_update
-from cairn.domain.transactions import decode_tx
-from cairn.domain.types import Address
+from cairn.domain.transactions import decode_tx, encode_unsigned, signed_bytes, signing_bytes
+from cairn.domain.types import LEGACY, Address, Draft
 from cairn.domain.updates import sign_update
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.wire import proposed_size_bytes
@@ -124,6 +124,8 @@ class NetworkWorld(World):
             return rng.choice(known)
         if kind < 0.8:
             return encode_bundle([rng.choice(known) for _ in range(rng.randint(1, 6))])
+        if kind < 0.84:
+            return self._sign_too_long(rng)
         spoiled = self._spoil(rng, rng.choice(known))
         return spoiled if rng.random() < 0.5 else encode_bundle([rng.choice(known), spoiled])
 
@@ -134,8 +136,18 @@ class NetworkWorld(World):
         with contextlib.suppress(Rejected):
             tx = decode_tx(bytes(spoiled), CHAIN_ID, self.setup.genesis.gas_price)
             caps = tx.fee_cap, tx.tip_cap
-            self.ledger.know(Transfer(tx.hash, bytes(spoiled), tx.sender, tx.to, tx.nonce, tx.gas, *caps, tx.value))
+            fields = tx.sender, tx.to, tx.nonce, tx.gas, *caps, tx.value, tx.data
+            self.ledger.know(Transfer(tx.hash, bytes(spoiled), *fields))
         return bytes(spoiled)
+
+    def _sign_too_long(self, rng: random.Random) -> bytes:
+        """A signed transfer with more data than any chain allows."""
+        sender, key = rng.choice(list(self.setup.keys.items()))
+        nonce, data = self.ledger.head.account(sender)[1], bytes(rng.choice((257, 300, 70_000)))
+        draft = Draft(sender, sender, 0, 10**6, self.setup.genesis.gas_price, nonce, data=data)
+        unsigned = encode_unsigned(draft, nonce, CHAIN_ID)
+        signature = sign_digest(keccak256(signing_bytes(LEGACY, unsigned, CHAIN_ID)), key)
+        return signed_bytes(LEGACY, unsigned, signature, CHAIN_ID)
 
     async def _round(self, rng: random.Random) -> None:
         """One round: somebody proposes, the others judge, and perhaps it is decided."""

@@ -8,7 +8,7 @@ from cairn.config import Settings
 from cairn.domain.crypto import address_of_key
 from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
 from cairn.domain.governance import Admins, ChainIdentity, ValidatorRecord
-from cairn.domain.types import Address
+from cairn.domain.types import MAX_DATA_BYTES, Address
 from tests.simulation import ledger
 from tests.simulation.ledger import GAS, Rules, State
 
@@ -44,7 +44,7 @@ class Setup:
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.genesis.gas_price, self.genesis.block_gas_limit)
+        return Rules(self.genesis.gas_price, self.genesis.block_gas_limit, self.genesis.max_data_bytes)
 
     @property
     def identity(self) -> ChainIdentity:
@@ -84,6 +84,7 @@ def draw_network(rng: random.Random) -> Setup:
         alloc=_alloc(rng, people, strangers, price),
         validators=tuple(_validator(rng, number, people, strangers) for number in range(count - rng.choice((0, 0, 1)))),
         admins=rng.choice((None, _admins(rng, admin_keys), _admins(rng, admin_keys))),
+        max_data_bytes=_most_data(limit, price, people),
     )
     small = rng.random() < 0.25
     common = {"mempool_size": rng.choice((3, 10, 40)), "mempool_per_sender": rng.choice((2, 5, 40))} if small else {}
@@ -94,7 +95,8 @@ def draw_network(rng: random.Random) -> Setup:
         keys=keys,
         strangers=strangers,
         admin_keys=admin_keys,
-        max_tx_bytes=rng.choice((300, 1_000, 20_000, 1_000_000)),
+        # The longest transfer must fit: it would never be mined.
+        max_tx_bytes=rng.choice((600, 1_000, 20_000, 1_000_000)),
         comet_mempool_size=rng.choice((5, 100, 5_000)),
         journal_segment_bytes=rng.choice((4_096, 4_096, 16_384)),
         journal_segments=rng.choice((3, 3, 8)),
@@ -128,7 +130,9 @@ def draw_embedded(rng: random.Random) -> Setup:
         **common,  # type: ignore[arg-type]
     )
     return Setup(
-        genesis=dev_genesis() if is_dev else Genesis(CHAIN_ID, 0, price, limit, alloc),
+        genesis=dev_genesis()
+        if is_dev
+        else Genesis(CHAIN_ID, 0, price, limit, alloc, max_data_bytes=_most_data(limit, price, list(keys))),
         settings=(settings,),
         keys=keys,
         strangers=strangers,
@@ -145,6 +149,11 @@ def draw_embedded(rng: random.Random) -> Setup:
         is_dev=is_dev,
         flush_rate=rng.choice(FLUSH_RATES),
     )
+
+
+def _most_data(limit: int, price: int, people: list[Address]) -> int:
+    """How much data a transfer may carry. Its own dice: a seed that was kept draws the rest as it did before."""
+    return random.Random(f"{limit}/{price}/{len(people)}/data").choice((MAX_DATA_BYTES, MAX_DATA_BYTES, 32, 0))
 
 
 def _alloc(rng: random.Random, people: list[Address], strangers: tuple[Address, ...], price: int) -> dict[Address, int]:

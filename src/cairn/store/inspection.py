@@ -81,11 +81,15 @@ def inspect(directory: Path, genesis: Genesis) -> FoundStore | None:
 
 def inspect_snapshot(directory: Path, number: int, genesis: Genesis) -> None:
     """Raise what a revert to a dev chain's snapshot would raise."""
-    parts = parts_in(snapshot_path(directory, number))
+    place = snapshot_path(directory, number)
+    parts = parts_in(place)
     for part in parts:
         if not is_there(part):
             raise Corrupt(f"{part} is missing")
-    _inspect_parts(parts, genesis)
+    try:
+        _inspect_parts(parts, genesis)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot read the snapshot in {place}: {failure}") from failure
 
 
 def _check_not_begun(parts: Parts) -> None:

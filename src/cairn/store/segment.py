@@ -138,7 +138,7 @@ def _frames(path: Path, content: bytes, sequence: int) -> Iterator[Frame]:
     while offset + FRAME_HEADER_SIZE <= len(content):
         header = content[offset : offset + FRAME_HEADER_SIZE]
         if not _is_checked(header, FRAME_HEADER_SIZE):
-            _check_unwritten(path, content, offset)
+            _check_unwritten(path, content, offset, sequence)
             return
         magic, length, found, checksum = _FRAME_HEADER.unpack_from(header)
         start = offset + FRAME_HEADER_SIZE
@@ -148,35 +148,42 @@ def _frames(path: Path, content: bytes, sequence: int) -> Iterator[Frame]:
         payload, filling = content[start : start + length], content[start + length : end]
         # A wrong byte of the filling alone harms nothing, but a disk that changes bytes is not to be trusted further.
         if crc32(payload) != checksum or filling.strip(FILL):
-            _check_torn(path, content, offset, end)
+            _check_torn(path, content, offset, end, sequence)
             return
         yield Frame(offset, sequence, payload)
         sequence += 1
         offset = end
 
 
-def _check_unwritten(path: Path, content: bytes, offset: int) -> None:
+def _check_unwritten(path: Path, content: bytes, offset: int, sequence: int) -> None:
     """At `offset` there is no frame header: the rest must be unwritten, or a single frame whose start is missing."""
     behind = content[offset + FRAME_HEADER_SIZE :]
     if _is_zero(behind):
         return
     if not _is_zero(content[offset : offset + FRAME_HEADER_SIZE]):
         raise Corrupt(f"{path}: the frame header at byte {offset} is damaged")
-    _check_nothing_behind(path, content, offset, offset + ALIGNMENT)
+    _check_nothing_behind(path, content, offset, offset + ALIGNMENT, sequence)
 
 
-def _check_torn(path: Path, content: bytes, offset: int, end: int) -> None:
+def _check_torn(path: Path, content: bytes, offset: int, end: int, sequence: int) -> None:
     """The frame from `offset` to `end` is not as it was written: it must be the torn last one."""
     sectors = range(-(-offset // SECTOR) * SECTOR, end - SECTOR + 1, SECTOR)
     if content[end - 1] and not any(_is_zero(content[start : start + SECTOR]) for start in sectors):
         raise Corrupt(f"{path}: the frame at byte {offset} is damaged")
-    _check_nothing_behind(path, content, offset, end)
+    _check_nothing_behind(path, content, offset, end, sequence)
 
 
-def _check_nothing_behind(path: Path, content: bytes, offset: int, behind: int) -> None:
+def _check_nothing_behind(path: Path, content: bytes, offset: int, behind: int, sequence: int) -> None:
+    """Frame `sequence` at `offset` is not whole: then no later one may be there.
+
+    What looks like a frame may be the data of a transaction in the torn one. A later frame has a number that is
+    higher by as many frames as may be in between; whoever forges one does not know the number.
+    """
     for start in range(behind, len(content) - FRAME_HEADER_SIZE + 1, ALIGNMENT):
         if content.startswith(_FRAME_MAGIC, start) and _is_checked(content[start:], FRAME_HEADER_SIZE):
-            raise Corrupt(f"{path}: the frame at byte {offset} is damaged, and another follows at byte {start}")
+            found = _FRAME_HEADER.unpack_from(content, start)[2]
+            if 0 < found - sequence <= (start - offset) // ALIGNMENT:
+                raise Corrupt(f"{path}: the frame at byte {offset} is damaged, and another follows at byte {start}")
 
 
 def _checksummed(header: bytes) -> bytes:

@@ -30,6 +30,7 @@ from cairn.domain.types import Address, Draft, Phase, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.linked_core import Heard, linked
 from tests.support.pace import PATIENCE_S
+from tests.support.tx_data import data_by_number
 from tests.support.virtual_time import virtual_loop
 
 pytestmark = pytest.mark.virtual_time
@@ -56,6 +57,25 @@ async def test_every_call_crosses_the_link(tmp_path: Path) -> None:
         status = await client.status()
         assert (status.phase, status.head, status.pending) == ("ready", 0, 2)
         assert (await client.check()).store == "ok"
+
+
+async def test_data_crosses_the_link_in_one_frame_with_others(tmp_path: Path) -> None:
+    async with linked(tmp_path) as (client, heard, _core):
+        client.watch_arrivals(True)
+        txs = [signed(nonce, data=data_by_number(nonce)) for nonce in range(10)]
+        assert await asyncio.gather(*map(client.submit, txs)) == [Admission(tx.hash) for tx in txs]
+        draft = Draft(ACCOUNTS[1], ACCOUNTS[2], 1, 30_000, GWEI, None, data=b"invoice 4711")
+        drafted = await client.sign_draft(draft)
+        assert drafted.data == b"invoice 4711"
+        await client.submit(drafted)
+        page = await client.list_pending(20, None, None)
+        assert [item.tx for item in page.items] == [*txs, drafted]
+        for tx in txs:
+            found = await client.find_tx(tx.hash)
+            assert isinstance(found, PendingTx)
+            assert found.tx == tx
+        for tx in (*txs, drafted):
+            await heard.until("arrived", tx.hash)
 
 
 async def test_a_submission_made_before_a_draft_reaches_the_core_first(tmp_path: Path) -> None:

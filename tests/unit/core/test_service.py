@@ -37,6 +37,7 @@ from tests.support.core_fixtures import (
     signed,
     signed_of_each_type,
 )
+from tests.support.tx_data import data_by_number, gas_of
 from tests.support.virtual_time import run_virtual
 
 
@@ -113,6 +114,29 @@ def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> N
             make_block(core)
             assert list(map(decode_record, core._chain.records(1))) == txs
             assert before - core._chain.account(ACCOUNTS[0]).balance == 4 + 21_000 * sum(MIXED_PRICES)
+
+    asyncio.run(accept_and_vanish())
+    asyncio.run(mine())
+
+
+def test_data_is_restored_and_mined_with_its_gas(tmp_path: Path) -> None:
+    txs = [signed(nonce, data=data_by_number(nonce)) for nonce in range(20)]
+
+    async def accept_and_vanish() -> None:
+        core = open_core(tmp_path)
+        for tx in txs:
+            await core.submit(tx)
+        core._chain.close()
+
+    async def mine() -> None:
+        async with opened_core(tmp_path) as core:
+            before = core._chain.account(ACCOUNTS[0]).balance
+            make_block(core)
+            assert list(map(decode_record, core._chain.records(1))) == txs
+            used = sum(gas_of(tx.data) for tx in txs)
+            assert (core._chain.head_header.gas_used, core._chain.head_header.tx_count) == (used, 20)
+            assert before - core._chain.account(ACCOUNTS[0]).balance == 20 + GWEI * used
+            assert not core._journal._tails
 
     asyncio.run(accept_and_vanish())
     asyncio.run(mine())

@@ -178,6 +178,21 @@ def test_a_lost_frame_with_another_behind_it_is_damage(path: Path) -> None:
         scan_segment(path)
 
 
+@pytest.mark.parametrize("forged", [0, FIRST, FIRST + 100_000, 2**63])
+def test_a_torn_frame_whose_data_looks_like_a_later_frame_is_torn(tmp_path: Path, forged: int) -> None:
+    # 24 bytes of header, and as many of data before it: each copy begins at a multiple of 32.
+    data = (encode_frame(forged, b"forged") + encode_frame(forged, b"forged")) * 20
+    frame = encode_frame(FIRST, data[:8].rjust(8, b"\xff") + data)
+    path = write_segment(tmp_path, frame)
+    assert payloads(path) != []
+    change(path, SEGMENT_HEADER_SIZE, bytes(512 - SEGMENT_HEADER_SIZE))
+    assert payloads(path) == []
+    # The one that is really behind it is still found.
+    change(path, SEGMENT_HEADER_SIZE + len(frame), encode_frame(FIRST + 1, b"later"))
+    with pytest.raises(Corrupt, match=f"another follows at byte {SEGMENT_HEADER_SIZE + len(frame)}"):
+        scan_segment(path)
+
+
 def test_a_segment_that_cannot_be_made_whole_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         create_segment(tmp_path / "missing", 1, 0, SIZE)
