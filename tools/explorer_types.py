@@ -38,7 +38,7 @@ def _type_of(schema: Json) -> str:
             return pointer.rpartition("/")[2]
         case {"enum": values}:
             return " | ".join(f'"{value}"' for value in values)
-        case {"oneOf": choices}:
+        case {"oneOf": choices} | {"anyOf": choices}:
             return " | ".join(map(_type_of, choices))
         case {"type": "array", "items": item}:
             return f"{_type_of(item)}[]"

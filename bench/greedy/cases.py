@@ -15,6 +15,7 @@ from cairn.domain.transactions import encode_tx, sign_draft
 from cairn.domain.types import TRANSFER_GAS, Draft
 
 WALLET = "0x" + SENDERS[0].hex()
+OTHER = "0x" + SENDERS[1].hex()
 STRANGER = "0x" + "77" * 20
 BODY_BYTES = 128 * 1024
 BATCH_BODY_BYTES = 2 * 1024 * 1024
@@ -101,11 +102,18 @@ def rest_cases(filled: Filled) -> list[Case]:
         Case("GET /mempool of a sender", [get(f"/mempool?limit=1000&from={WALLET}")]),
         Case("GET /block/{hash}", [get(path) for path in blocks]),
         Case("GET /block/{hash} amounts=string", [get(f"{path}?amounts=string") for path in blocks]),
+        Case("GET /block/{hash} transactions=full", [get(f"{path}?transactions=full") for path in blocks]),
         Case("GET /blocks", [get("/blocks?limit=1000")]),
         Case("GET /blocks amounts=string", [get("/blocks?limit=1000&amounts=string")]),
         Case("GET /account/{address}", [get(account)]),
+        Case("GET /account/{address} time=", [get(f"{account}?time=1")], 404),
+        Case("POST /accounts", [post("/accounts", json.dumps({"addresses": [STRANGER, WALLET] * 500}).encode())]),
         Case("GET /account/{address}/txs", [get(f"{account}/txs?limit=1000")]),
         Case("GET /account/{address}/txs of 1,000 blocks", [get(old_txs)]),
+        Case("GET /account/{address}/txs oldest first", [get(f"{account}/txs?limit=1000&order=asc")]),
+        Case(
+            "GET /account/{address}/txs of two busy accounts", [get(f"{account}/txs?limit=1000&counterparty={OTHER}")]
+        ),
         Case("GET /validators", [get("/validators")], 404),
         Case("POST /validators", [post("/validators", b"{}")], 404),
         Case("POST /faucet", [post("/faucet", json.dumps({"address": STRANGER, "amount": -1}).encode())], 400),

@@ -42,12 +42,7 @@ async def refused(node: RestNode, path: str, status: int, code: str) -> dict[str
 
 
 def next_path(answer: httpx.Response) -> str | None:
-    link = answer.headers.get("link")
-    if link is None:
-        return None
-    found = re.fullmatch(r'<(/[^>]+)>; rel="next"', link)
-    assert found is not None, link
-    return found[1]
+    return answer.links.get("next", {}).get("url")
 
 
 async def every_page(node: RestNode, path: str) -> list[Any]:

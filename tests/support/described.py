@@ -54,7 +54,7 @@ def assert_described(answer: httpx.Response) -> None:
         return
     media_type = answer.headers["content-type"].partition(";")[0]
     assert media_type in described["content"], f"{answer.request.url}: {media_type} is not described"
-    if media_type.endswith("json") and answer.request.method != "HEAD":
+    if media_type.endswith(("/json", "+json")) and answer.request.method != "HEAD":
         schema = described["content"][media_type]["schema"]
         pointer = schema["$ref"].removeprefix("#") if "$ref" in schema else None
         checked = validator(pointer) if pointer else Draft202012Validator(schema)

@@ -11,6 +11,7 @@ from cairn.api.description.pages import Explorer, Pages
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint, EventsOverHttp
 from cairn.api.hot_routes import HotRoutes
+from cairn.api.rest.accounts import Accounts
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.probes import Probes
 from cairn.api.rest.submissions import Faucet, Submissions, Submitter
@@ -59,6 +60,7 @@ def make_handlers(
         Probes(gateway, view),
         Submissions(Submitter(gateway, view), limiter, settings),
         Lookups(gateway, view),
+        Accounts(gateway, view),
         ValidatorRoutes(gateway),
         Faucet(gateway, view),
         RpcEndpoint(calls, limiter, settings),

@@ -5,12 +5,13 @@ integers, or strings of digits with `?amounts=string`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from cairn.domain.answers import PROBLEM_TYPE, Problem
 from cairn.domain.errors import (
@@ -24,6 +25,8 @@ from cairn.domain.errors import (
 )
 
 JSON_MEDIA_TYPE = "application/json"
+NDJSON_MEDIA_TYPE = "application/x-ndjson"
+"""JSON values, one on each line."""
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 REVALIDATE = "no-cache"
 """Of `Cache-Control`: the client asks each time whether what it has is still the same."""
@@ -114,17 +117,57 @@ def array_response(items: Iterable[bytes], headers: Mapping[str, str]) -> Respon
     return json_response(b"[" + b",".join(items) + b"]", headers)
 
 
+class StreamedResponse(Response):
+    """An answer that is sent as it is made, so that it is never in memory as a whole.
+
+    A client that reads slowly is waited for. An error before the first piece is answered as usual; a later one breaks
+    the connection before the end of the body.
+    """
+
+    def __init__(self, pieces: AsyncIterator[bytes], headers: Mapping[str, str], media_type: str) -> None:
+        self._pieces = pieces
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self.init_headers(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = b"" if scope["method"] == "HEAD" else await anext(self._pieces, b"")
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if scope["method"] != "HEAD":
+            await send({"type": "http.response.body", "body": first, "more_body": True})
+            async for piece in self._pieces:
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body"})
+
+
+def accepts_ndjson(request: Request) -> bool:
+    """Whether the client asks for a stream of lines."""
+    ranges = request.headers.get("accept", "").lower().split(",")
+    return any(each.partition(";")[0].strip() == NDJSON_MEDIA_TYPE for each in ranges)
+
+
+def not_modified(request: Request, etag: str, cache_control: str) -> Response | None:
+    """304 when the client has the content already."""
+    headers = cache_headers(etag, cache_control)
+    known = request.headers.get("if-none-match")
+    if known is None:
+        return None
+    tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]
+    return Response(status_code=304, headers=headers) if "*" in tags or headers["ETag"] in tags else None
+
+
+def cache_headers(etag: str, cache_control: str) -> dict[str, str]:
+    return {"ETag": f'"{etag}"', "Cache-Control": cache_control}
+
+
 def cached_response(
     request: Request, body: bytes, etag: str, cache_control: str, media_type: str = JSON_MEDIA_TYPE
 ) -> Response:
     """The body, or 304 when the client has it already."""
-    headers = {"ETag": f'"{etag}"', "Cache-Control": cache_control}
-    known = request.headers.get("if-none-match")
-    if known is not None:
-        tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]
-        if "*" in tags or headers["ETag"] in tags:
-            return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=media_type)
+    known = not_modified(request, etag, cache_control)
+    return known or Response(body, headers=cache_headers(etag, cache_control), media_type=media_type)
 
 
 # Errors.

@@ -63,13 +63,22 @@ def block_json(block_hash: BlockHash, header: BlockHeader, tx_hashes: bytes) -> 
     listed = ""
     if tx_hashes:
         listed = '"0x' + tx_hashes.hex(",", -32).replace(",", '","0x') + '"'
-    return (
+    before, behind = around_transactions(block_hash, header)
+    return b"".join((before, listed.encode(), behind))
+
+
+def around_transactions(block_hash: BlockHash, header: BlockHeader) -> tuple[bytes, bytes]:
+    """The public JSON of a block, but for what stands in the brackets of its list of transactions."""
+    before = (
         f'{{"blockHeight":{header.height},"hash":"0x{block_hash.hex()}","previousHash":"0x{header.previous_hash.hex()}"'
-        f',"timestamp":{header.timestamp},"transactions":[{listed}]'
-        f',"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
+        f',"timestamp":{header.timestamp},"transactions":['
+    )
+    behind = (
+        f'],"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
         f',"transactionCount":{header.tx_count},"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}'
         f',"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
-    ).encode()
+    )
+    return before.encode(), behind.encode()
 
 
 def header_view(block_hash: BlockHash, header: BlockHeader) -> Header:

@@ -13,7 +13,7 @@ from cairn.domain.merkle import grow_tree
 from cairn.domain.transactions import decode_record
 from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
-from cairn.store.history import Search, Step, search_history
+from cairn.store.history import Search, Step, count_sent, search_history
 from cairn.store.keys import Location, split_hashes
 from cairn.time_shares import in_slices
 
@@ -179,6 +179,17 @@ class ChainReads(ABC):
         """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
         return self.reader_at(height).account_at(address, height)
 
+    def last_height_at(self, time: int) -> int | None:
+        """The last block whose timestamp is not after `time`; None if the oldest one that is kept is later."""
+        low, high = self.base - 1, self.height
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.get_header(middle)[1].timestamp <= time else (low, middle - 1)
+        return None if low < self.base else low
+
+    def count_sent(self, search: Search) -> int:
+        return count_sent(self._reader(), search)
+
     def search_history(self, search: Search, after: Location | None) -> Iterator[Step]:
         """The account's transactions behind `after`, in the order of the search. Read as far as they are taken."""
         return search_history(self._reader(), search, after)
@@ -197,15 +208,6 @@ class ChainReads(ABC):
 
     def confirmed_at(self, height: int, position: int) -> bytes:
         return confirmed_json(self.tx_at(height, position), height, position, self.block_hash(height))
-
-    def find_block(self, block_hash: BlockHash) -> bytes | None:
-        """The public JSON of a block."""
-        answer = self._blocks.use(block_hash)
-        if answer is None:
-            height = self.find_height(block_hash)
-            if height is not None:
-                answer = self.block_at(height)
-        return answer
 
     def block_at(self, height: int) -> bytes:
         """The public JSON of the block at a height that is known to exist."""

@@ -11,6 +11,7 @@ import structlog
 from cairn.api.chain_reads import ChainReads, reverted_meanwhile
 from cairn.core.gateway import ChainInfo
 from cairn.domain.errors import (
+    BlockNotFound,
     Fatal,
     Reverting,
     ShuttingDown,
@@ -221,6 +222,21 @@ class ChainView(ChainReads):
         finally:
             if reaching in self._reaching:
                 self._reaching.remove(reaching)
+
+    async def check_height(self, height: int) -> None:
+        """Catch up with a block, if need be. Raises `BlockNotFound` if there is none, or it is not kept."""
+        if height > self.height:
+            await self.reach_head()
+        if height > self.height:
+            raise BlockNotFound(f"there is no block of that height yet; the latest is {self.height}")
+        self.reader_at(height)
+
+    def check_streaming(self, reverts: int) -> None:
+        """Raise why a stream that began after so many reverts cannot go on. Its client can continue it elsewhere."""
+        if self.reverts != reverts:
+            raise reverted_meanwhile()
+        if self.phase == "draining":
+            raise ShuttingDown(self.reason)
 
     async def in_slices(self, items: Iterable[_T], reverts: int | None = None) -> AsyncIterator[_T]:
         """The items, one by one, with others' turns in between. Raises `Reverting` if the chain is reverted there.

@@ -2,21 +2,31 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import parse_qsl
+from typing import Annotated, Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Meta
 
 from cairn.api.bodies import FORMS, Form
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
-from cairn.domain.json_fields import CHECKSUMMED, AnyAddressText, AnyHashText, find_bytes
+from cairn.domain.json_fields import (
+    CHECKSUMMED,
+    MAX_INT64,
+    AnyAddressText,
+    AnyHashText,
+    Height,
+    Time,
+    find_bytes,
+)
 from cairn.domain.types import MAX_UINT64, Address
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
 MAX_WAIT_S = 60
 MAX_NUMBER_CHARACTERS = 40
+
+T = TypeVar("T")
 
 
 class Parameter(NamedTuple):
@@ -48,6 +58,28 @@ AMOUNTS = Parameter(
     "`string` returns amounts as strings of decimal digits, for clients that read numbers as doubles.",
     Annotated[str, Meta(extra_json_schema={"enum": list(FORMS), "default": "number"})],
 )
+HEIGHT = Parameter("height", "As of the end of this block; `time` is the other way to name it.", Height)
+TIME = Parameter("time", "As of this time, in Unix seconds: after the last block up to it.", Time)
+TRANSACTIONS = Parameter(
+    "transactions",
+    "`full` returns the transactions themselves instead of their hashes.",
+    Annotated[str, Meta(extra_json_schema={"enum": ["hashes", "full"], "default": "hashes"})],
+)
+DIRECTION = Parameter(
+    "direction",
+    "Only transactions that the account received (`in`) or sent (`out`). One to itself is both.",
+    Annotated[str, Meta(extra_json_schema={"enum": ["in", "out"]})],
+)
+COUNTERPARTY = Parameter("counterparty", "Only transactions between the account and this one.", AnyAddressText)
+FROM_HEIGHT = Parameter("fromHeight", "The lowest height.", Height)
+TO_HEIGHT = Parameter("toHeight", "The highest height.", Height)
+FROM_TIME = Parameter("fromTime", "The earliest timestamp of a block, in Unix seconds; instead of `fromHeight`.", Time)
+TO_TIME = Parameter("toTime", "The latest timestamp of a block, in Unix seconds; instead of `toHeight`.", Time)
+ORDER = Parameter(
+    "order",
+    "`asc`: oldest first. `desc`: newest first.",
+    Annotated[str, Meta(extra_json_schema={"enum": ["asc", "desc"], "default": "desc"})],
+)
 LIMIT = Parameter(
     "limit", "Items on a page.", Annotated[int, Meta(ge=1, le=MAX_LIMIT, extra_json_schema={"default": DEFAULT_LIMIT})]
 )
@@ -60,7 +92,13 @@ def _cursor(pattern: str, example: str) -> Parameter:
 
 MEMPOOL_CURSOR = _cursor("^[rws][0-9a-f]{1,80}-[0-9a-f]{1,16}$", "w1-1")
 BLOCK_CURSOR = _cursor("^(0|[1-9][0-9]{0,18})$", "1")
-HISTORY_CURSOR = _cursor("^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,8})$", "1-0")
+_PLACE = "^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,9})$"
+HISTORY_CURSOR = _cursor(_PLACE, "1-0")
+BEFORE = Parameter(
+    "before",
+    "Where the following page begins: this one ends before it. Take it from the Link header of that page.",
+    text_of(_PLACE, examples=["1-0"]),
+)
 
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -118,14 +156,40 @@ def wait_of(query: Mapping[str, str]) -> float:
     return float(text)
 
 
-def sender_of(query: Mapping[str, str]) -> Address | None:
-    text = query.get("from")
+def address_of(query: Mapping[str, str], name: str) -> Address | None:
+    text = query.get(name)
     if text is None:
         return None
     try:
-        return parse_address(text, "from")
+        return parse_address(text, name)
     except InvalidField as invalid:
         raise InvalidQuery(invalid.detail) from None
+
+
+def number_of(query: Mapping[str, str], name: str) -> int | None:
+    """A height or a time. A larger one than any is the largest."""
+    text = query.get(name)
+    if text is None:
+        return None
+    number = find_number(text)
+    if number is None:
+        raise InvalidQuery(f"{name} must be an integer, and not negative")
+    return min(number, MAX_INT64)
+
+
+def choice_of(query: Mapping[str, str], name: str, choices: Mapping[str, T], default: T) -> T:
+    text = query.get(name)
+    if text is None:
+        return default
+    if text not in choices:
+        raise InvalidQuery(f"{name} must be {' or '.join(choices)}")
+    return choices[text]
+
+
+def check_one_of(query: Mapping[str, str], first: str, second: str) -> None:
+    """Refuse both together, which say the same in two ways. Raises `InvalidQuery`."""
+    if first in query and second in query:
+        raise InvalidQuery(f"give {first} or {second}, not both")
 
 
 def height_after(query: Mapping[str, str]) -> int | None:
@@ -139,15 +203,28 @@ def height_after(query: Mapping[str, str]) -> int | None:
     return height
 
 
-def position_after(query: Mapping[str, str]) -> tuple[int, int] | None:
-    """The cursor of GET /account/{address}/txs: height and index of the last transaction on the previous page."""
-    text = query.get("after")
+def position_in(query: Mapping[str, str], name: str) -> tuple[int, int] | None:
+    """A cursor of GET /account/{address}/txs: height and index of a transaction at the end of another page."""
+    text = query.get(name)
     if text is None:
         return None
     found = _POSITION.fullmatch(text)
     if not found or int(found[1]) > MAX_UINT64 or int(found[2]) >= 2**32:
-        raise InvalidQuery("after: is not a cursor of this path")
+        raise InvalidQuery(f"{name}: is not a cursor of this path")
     return int(found[1]), int(found[2])
+
+
+def page_links(
+    path: str, query: Mapping[str, str], following: str | None, earlier: str | None = None
+) -> dict[str, str]:
+    """The Link header of RFC 8288: to the pages that begin after `following`, and that end before `earlier`."""
+    rest = {name: value for name, value in query.items() if name not in ("after", "before")}
+    links = []
+    if following is not None:
+        links.append(f'<{path}?{urlencode({**rest, "after": following})}>; rel="next"')
+    if earlier is not None:
+        links.append(f'<{path}?{urlencode({**rest, "before": earlier})}>; rel="prev"')
+    return {"Link": ", ".join(links)} if links else {}
 
 
 def amounts_of(query: Mapping[str, str]) -> Form:

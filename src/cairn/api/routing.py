@@ -25,6 +25,8 @@ class Answer(NamedTuple):
     headers: tuple[str, ...] = ()
     media_types: tuple[str, ...] = (JSON_MEDIA_TYPE,)
     status: int = 200
+    has_lines: bool = False
+    """A client can have its transactions as lines (NDJSON) instead."""
 
 
 def page_answer(listed: Any, *headers: str) -> Answer:

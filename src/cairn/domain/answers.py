@@ -265,6 +265,12 @@ class Block(Header, frozen=True, kw_only=True):
     transactions: list[HashText]
 
 
+class FullBlock(Header, frozen=True, kw_only=True):
+    """A block with its transactions, in their order."""
+
+    transactions: list[ConfirmedTransaction]
+
+
 class Proof(msgspec.Struct, frozen=True, rename="camel"):
     """Shows that a block holds a transaction: the Merkle path to the transactions root in the header."""
 
@@ -360,15 +366,37 @@ class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     last_revert: Revert | None = None
 
 
-class AccountState(msgspec.Struct, frozen=True, rename="camel"):
+class AccountState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """An account. One that was never used has balance 0 and nonce 0."""
 
     address: AddressText
     balance: Annotated[int, wei("Wei that the account holds.")]
     nonce: Annotated[int, integer("How many transactions of the account are confirmed.")]
     pending_nonce: Annotated[
-        int, integer("The nonce for the account's next transaction: after the confirmed and the pending ones.")
+        int,
+        integer(
+            "The nonce for the account's next transaction: after the confirmed and the pending ones. As of an earlier "
+            "block it is the same as `nonce`."
+        ),
     ]
+    block_height: Annotated[
+        int | None, integer("With `height` or `time`: the block after which the account was so. Otherwise left out.")
+    ] = None
+
+
+class ListedAccount(msgspec.Struct, frozen=True):
+    """An account as of the end of a block."""
+
+    address: AddressText
+    balance: Annotated[int, wei("Wei that the account holds.")]
+    nonce: Annotated[int, integer("How many transactions of the account are confirmed.")]
+
+
+class AccountList(msgspec.Struct, frozen=True, rename="camel"):
+    """Accounts, all of them as of the end of the same block."""
+
+    block_height: Height
+    accounts: list[ListedAccount]
 
 
 # The validators of a network.

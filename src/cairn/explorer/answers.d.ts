@@ -5,9 +5,22 @@ export interface Account {
     balance: bigint;
     nonce: bigint;
     pendingNonce: bigint;
+    blockHeight?: bigint;
+}
+
+export interface AccountList {
+    blockHeight: bigint;
+    accounts: ListedAccount[];
+}
+
+export interface AccountsRequest {
+    addresses: string[];
+    height?: bigint;
 }
 
 export type Amount = bigint | string;
+
+export type AnyBlock = Block | FullBlock;
 
 export type BatchAnswer = Submitted | Problem;
 
@@ -84,6 +97,22 @@ export interface FaucetRequest {
     amount?: FaucetAmount;
 }
 
+export interface FullBlock {
+    blockHeight: bigint;
+    hash: string;
+    previousHash: string;
+    timestamp: bigint;
+    transactionsRoot: string;
+    stateRoot: string;
+    transactionCount: bigint;
+    gasUsed: bigint;
+    proposer: string;
+    chainId: bigint;
+    gasLimit: bigint;
+    baseFeePerGas: bigint;
+    transactions: ConfirmedTransaction[];
+}
+
 export interface Header {
     blockHeight: bigint;
     hash: string;
@@ -102,6 +131,12 @@ export interface Header {
 export interface LastRevert {
     number: bigint;
     blockHeight: bigint;
+}
+
+export interface ListedAccount {
+    address: string;
+    balance: bigint;
+    nonce: bigint;
 }
 
 export type Mempool = MempoolItem[];

@@ -175,12 +175,8 @@ def test_the_mempool_lists_a_senders_transactions_by_nonce(node: PublicNode) -> 
 
 
 def next_page(node: PublicNode, answer: httpx.Response) -> httpx.Response | None:
-    link = answer.headers.get("link")
-    if link is None:
-        return None
-    target = re.fullmatch(r'<([^>]+)>; *rel="next"', link)
-    assert target is not None, link
-    return node.http.get(target[1])
+    target = answer.links.get("next")
+    return None if target is None else node.http.get(target["url"])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

@@ -89,7 +89,7 @@ async def test_reads_follow_the_notices(core: Core, view: ChainView) -> None:
     assert found is not None
     assert found == view.find_confirmed(tx.hash) == view.confirmed_at(1, 0)
     assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
-    assert view.find_block(view.block_hash(1)) == view.block_at(1)
+    assert view.find_height(view.block_hash(1)) == 1
     assert view.account(ACCOUNTS[0]).nonce == 1
     assert [step.location for step in view.search_history(Search(ACCOUNTS[0]), None)] == [(1, 0)]
 
@@ -323,7 +323,7 @@ async def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
         view.on_commit(1)
         block_hash = view.block_hash(1)
         assert view.find_confirmed(signed(0).hash)
-        assert view.find_block(block_hash)
+        assert view.find_height(block_hash) == 1
         reaching = asyncio.ensure_future(view.reach(2))
         await asyncio.sleep(0)
         await core.revert(snapshot)
@@ -336,7 +336,7 @@ async def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
         assert recorder.told == [("reverted", 0), 0, "ready"]
         assert (view.height, view.reverts) == (0, 1)
         assert view.find_confirmed(signed(0).hash) is None
-        assert view.find_block(block_hash) is None
+        assert view.find_height(block_hash) is None
         for read in (view.get_header, view.tx_hashes, view.block_hash, view.tx_records):
             with pytest.raises(BlockNotFound, match="no block 1 any more"):
                 read(1)

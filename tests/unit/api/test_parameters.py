@@ -5,13 +5,17 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from cairn.api.parameters import (
+    address_of,
+    check_one_of,
+    choice_of,
     find_number,
     height_after,
     limit_of,
+    number_of,
+    page_links,
     parse_hash,
     parse_query,
-    position_after,
-    sender_of,
+    position_in,
     wait_of,
 )
 from cairn.domain.errors import InvalidHash, InvalidQuery
@@ -71,8 +75,8 @@ def test_a_wait_is_read_in_seconds() -> None:
 def test_cursors_are_read() -> None:
     assert height_after({}) is None
     assert height_after({"after": "12"}) == 12
-    assert position_after({}) is None
-    assert position_after({"after": "12-3"}) == (12, 3)
+    assert position_in({"after": "12-3"}, "before") is None
+    assert position_in({"before": "12-3"}, "before") == (12, 3)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +85,10 @@ def test_cursors_are_read() -> None:
         (limit_of, "limit", ["0", "1001", "-1", "", "x", "1.5", "1e2", "٣"]),
         (wait_of, "wait", ["60.1", "61", "-1", "", "x", "nan", "inf", "1e1000", "1_0", " 1", "1" * 41]),
         (height_after, "after", ["", "x", "-1", "1-1", str(2**64)]),
-        (position_after, "after", ["", "x", "1", "-1-1", "1-", f"{2**64}-0", f"1-{2**32}"]),
-        (sender_of, "from", ["", "0x12", "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]),
+        (lambda query: position_in(query, "after"), "after", ["", "x", "1", "-1-1", "1-", f"{2**64}-0", f"1-{2**32}"]),
+        (lambda query: number_of(query, "height"), "height", ["", "x", "-1", "1.0"]),
+        (lambda query: choice_of(query, "order", {"asc": 1}, 0), "order", ["", "ASC", "desc"]),
+        (lambda query: address_of(query, "from"), "from", ["", "0x12", "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]),
     ],
 )
 def test_a_malformed_parameter_is_refused(
@@ -94,5 +100,23 @@ def test_a_malformed_parameter_is_refused(
 
 
 def test_a_sender_is_read() -> None:
-    assert sender_of({}) is None
-    assert sender_of({"from": "0x" + "11" * 20}) == b"\x11" * 20
+    assert address_of({}, "from") is None
+    assert address_of({"from": "0x" + "11" * 20}, "from") == b"\x11" * 20
+
+
+def test_a_number_beyond_every_height_and_time_is_the_largest() -> None:
+    assert number_of({"height": "9" * 30}, "height") == 2**63 - 1
+
+
+def test_two_ways_to_say_the_same_are_refused_together() -> None:
+    check_one_of({"height": "1"}, "height", "time")
+    with pytest.raises(InvalidQuery, match="give height or time, not both"):
+        check_one_of({"height": "1", "time": "1"}, "height", "time")
+
+
+def test_links_keep_the_query_but_for_the_cursor() -> None:
+    query = {"reference": "a&b", "after": "9-0"}
+    assert page_links("/p", query, None) == {}
+    assert page_links("/p", query, "7-0", "8-1") == {
+        "Link": '</p?reference=a%26b&after=7-0>; rel="next", </p?reference=a%26b&before=8-1>; rel="prev"'
+    }

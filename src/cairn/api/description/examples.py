@@ -78,6 +78,7 @@ PROBLEM = {
 SUBMITTED = {"status": "pending", "txHash": TX_HASH}
 GENESIS = "0x" + "ab" * 32
 VALIDATOR = {"publicKey": "A" * 43 + "=", "power": 10, "feeRecipient": RECIPIENT, "name": "first"}
+BLOCK = HEADER | {"transactions": [TX_HASH]}
 
 EXAMPLES: dict[str, Any] = {
     "Problem": PROBLEM,
@@ -90,7 +91,9 @@ EXAMPLES: dict[str, Any] = {
     "TransactionHistory": [CONFIRMED_WITH_REFERENCE, CONFIRMED],
     "SignedTransaction": SIGNED_TRANSFER,
     "Mempool": [{"txHash": TX_HASH} | TRANSFER | {"receivedAt": TIME}],
-    "Block": HEADER | {"transactions": [TX_HASH]},
+    "AnyBlock": BLOCK,
+    "Block": BLOCK,
+    "FullBlock": HEADER | {"transactions": [CONFIRMED]},
     "Blocks": [HEADER],
     "Proof": {
         "txHash": TX_HASH,
@@ -100,6 +103,14 @@ EXAMPLES: dict[str, Any] = {
         "header": HEADER,
     },
     "Account": {"address": SENDER, "balance": 9_999_999_978_999_999_999_990, "nonce": 1, "pendingNonce": 1},
+    "AccountsRequest": {"addresses": [SENDER, RECIPIENT], "height": 1},
+    "AccountList": {
+        "blockHeight": 1,
+        "accounts": [
+            {"address": SENDER, "balance": 9_999_999_978_999_999_999_990, "nonce": 1},
+            {"address": RECIPIENT, "balance": 10_000_000_000_000_000_000_010, "nonce": 0},
+        ],
+    },
     "Chain": {
         "chainId": CHAIN_ID,
         "gasPrice": GAS_PRICE,

@@ -1,11 +1,11 @@
 """The OpenAPI document: exactly what is served."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from cairn.api.bodies import JSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE
+from cairn.api.bodies import JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE
 from cairn.api.description.examples import (
     EXAMPLES,
     FURTHER_EXAMPLES,
@@ -16,6 +16,7 @@ from cairn.api.description.examples import (
 from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas, rpc_schemas
 from cairn.api.description.pages import Explorer, Pages
 from cairn.api.parameters import Parameter
+from cairn.api.rest.accounts import Accounts
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.probes import Probes
 from cairn.api.rest.submissions import Faucet, Submissions
@@ -23,9 +24,9 @@ from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.routing import Answer, Operation, operations_of
 from cairn.api.rpc.endpoints import RpcEndpoint
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
-from cairn.domain.answers import Problem, Submitted
+from cairn.domain.answers import Block, FullBlock, Problem, Submitted
 from cairn.domain.errors import ANSWERED, BY_CODE
-from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, REFERENCE
+from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, REFERENCE, about, ref
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"
@@ -35,7 +36,7 @@ Amounts and heights are JSON integers, exact at any size. If your language reads
 strings of digits and get them as strings with `?amounts=string`; generated clients for Go and TypeScript need it.
 Every path that has GET has HEAD, too. The events of the WebSocket `/events` are described in `/asyncapi.json`."""
 
-HANDLERS = (Probes, Submissions, Lookups, ValidatorRoutes, Faucet, RpcEndpoint, Pages, Explorer)
+HANDLERS = (Probes, Submissions, Lookups, Accounts, ValidatorRoutes, Faucet, RpcEndpoint, Pages, Explorer)
 
 NOT_OF_AN_OPERATION = (405, 426)
 """Answers to a request that is not an operation: a wrong method, or plain HTTP on /events."""
@@ -57,18 +58,26 @@ TAGS = {
 """By name, each with a title and a description."""
 HEADERS = {
     "X-Chain-Id": ("The chain id (EIP-155).", {"type": "integer", "minimum": 1}),
-    "X-Total-Count": ("Number of items on all pages.", {"type": "integer", "minimum": 0}),
+    "X-Total-Count": (
+        "Number of items on all pages, where the node knows it without counting.",
+        {"type": "integer", "minimum": 0},
+    ),
     "X-Block-Height": (
         "The node's latest block when it made the list. A client behind a load balancer compares it: another node may "
         "have fewer blocks.",
         {"type": "integer", "minimum": 0},
     ),
-    "Link": ('The next page (RFC 8288), `rel="next"`; absent on the last one.', {"type": "string"}),
+    "Link": (
+        'The next page (RFC 8288), `rel="next"`, absent on the last one; and where a list can be read in both '
+        'directions, the page before, `rel="prev"`.',
+        {"type": "string"},
+    ),
     "ETag": ("Identifies this content, for If-None-Match.", {"type": "string"}),
     "Cache-Control": ("How long the answer may be cached.", {"type": "string"}),
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 1}),
     "Allow": ("The methods that the path accepts.", {"type": "string"}),
 }
+OPTIONAL_HEADERS = ("Link", "X-Total-Count")
 HEADERS_OF_ALL = ("X-Chain-Id", "Cache-Control")
 HEADERS_OF_PROBLEMS = {405: ("Allow",), 429: ("Retry-After",), 503: ("Retry-After",)}
 IF_NONE_MATCH = {
@@ -78,6 +87,7 @@ IF_NONE_MATCH = {
     "description": "ETags that the client has. If the current one is among them, the answer is 304.",
     "schema": {"type": "string"},
 }
+LINES = Annotated[str, about("Transactions, each as a JSON object (`ConfirmedTransaction`) on a line of its own.")]
 LINK_TO_TRANSACTION = {
     "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
 }
@@ -134,6 +144,8 @@ class Description:
         }
         if answer.body is not None:
             described |= self._content(answer.body, *answer.media_types)
+        if answer.has_lines:
+            described["content"] |= self._content(LINES, NDJSON_MEDIA_TYPE)["content"]
         if answer.status in COMMON_STATUSES:
             described["content"] |= self._content(Problem, PROBLEM_MEDIA_TYPE)["content"]
         if answer.body is Submitted:
@@ -183,6 +195,8 @@ def described_schemas() -> Json:
     )
     given = amount_within("Wei, from 1 to 1,000 coins.", 1, FAUCET_MOST, pattern="^([1-9][0-9]{0,20}|10{21})$")
     return {
+        # Not `oneOf`: a block without transactions is both.
+        "AnyBlock": {"anyOf": [ref("Block"), ref("FullBlock")], "description": "With hashes, or with transactions."},
         "Amount": amount | {"examples": ["10000000000000000000001"]},
         # No `default`: generated clients do not compile with one of this size.
         "FaucetAmount": given | {"x-usual": FAUCET_DEFAULT},
@@ -228,6 +242,8 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
     """`signs_for` are the accounts that need no signature: the dev accounts on a dev chain, elsewhere none."""
     description = Description()
     paths = description.paths()
+    for block in (Block, FullBlock):
+        description.schemas.of(block)
     responses = {str(status): description.problem(status) for status in sorted({error.status for error in ANSWERED})}
     schemas = description.schemas.make_components() | described_schemas()
     add_exclusions(schemas["Submission"])
@@ -253,7 +269,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             "schemas": schemas,
             "responses": responses,
             "headers": {
-                name: {"description": about, "required": name != "Link", "schema": schema}
+                name: {"description": about, "required": name not in OPTIONAL_HEADERS, "schema": schema}
                 for name, (about, schema) in HEADERS.items()
             },
         },

@@ -4,47 +4,65 @@ Two workers see a block some milliseconds apart. So that they never contradict e
 watermark before it reads the latest state, and before it answers that a hash is unknown.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from itertools import islice
-from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 import cairn
-from cairn.api.bodies import REVALIDATE, Form, array_response, as_integers, cached_response, encoded, json_response
-from cairn.api.chain_json import header_view, hex_text, mempool_json, pending_json, signed_view
+from cairn.api.bodies import (
+    JSON_MEDIA_TYPE,
+    NDJSON_MEDIA_TYPE,
+    REVALIDATE,
+    Form,
+    StreamedResponse,
+    accepts_ndjson,
+    array_response,
+    as_integers,
+    cache_headers,
+    cached_response,
+    encoded,
+    json_response,
+    not_modified,
+)
+from cairn.api.chain_json import (
+    around_transactions,
+    confirmed_json,
+    header_view,
+    hex_text,
+    mempool_json,
+    pending_json,
+    signed_view,
+)
 from cairn.api.chain_reads import list_pending, reverted_meanwhile
 from cairn.api.chain_view import ChainView, wait_until
 from cairn.api.parameters import (
-    ACCOUNT,
     AMOUNTS,
     BLOCK_CURSOR,
     BLOCK_NAME,
-    HISTORY_CURSOR,
     LIMIT,
     MEMPOOL_CURSOR,
     SENDER,
+    TRANSACTIONS,
     TX_HASH,
     WAIT,
+    address_of,
     amounts_of,
+    choice_of,
     find_number,
     height_after,
     limit_of,
+    page_links,
     parse_hash,
-    position_after,
-    sender_of,
     wait_of,
 )
 from cairn.api.routing import Answer, Operation, page_answer
 from cairn.api.server.http_heads import absence_in
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.answers import (
-    AccountState,
-    Block,
     Chain,
-    ConfirmedTransaction,
     Head,
     Header,
     MempoolItem,
@@ -53,15 +71,16 @@ from cairn.domain.answers import (
     Revert,
     Transaction,
 )
-from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxDropped, TxNotFound, TxNotKept
-from cairn.domain.json_fields import titled
+from cairn.domain.json_fields import described, titled
 from cairn.domain.merkle import inclusion_proof
-from cairn.domain.types import Address, BlockHash, TxHash
-from cairn.store.history import Search
-from cairn.time_shares import in_slices
+from cairn.domain.transactions import decode_record
+from cairn.domain.types import BlockHash, TxHash
+from cairn.time_shares import give_way, in_slices
 
 IMMUTABLE = "public, max-age=31536000, immutable"
+SENT_AT_ONCE = 64
+"""Transactions of a full block that are read and written in one step: about a millisecond."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -198,58 +217,92 @@ class Lookups:
 
         Queued transactions, whose sender has a missing nonce before them, come last.
         """
-        limit, sender, form = limit_of(query), sender_of(query), amounts_of(query)
+        limit, sender, form = limit_of(query), address_of(query, "from"), amounts_of(query)
         self._view.get_info()
         page = await list_pending(self._gateway, limit, query.get("after"), sender)
         headers = {"X-Total-Count": str(page.total)}
-        headers |= next_link("/mempool", query, page.next)
+        headers |= page_links("/mempool", query, page.next)
         items = [form(mempool_json(item)) async for item in in_slices(page.items)]
         return array_response(items, headers)
 
     # Blocks.
 
-    @Operation("GET /block/{hash}", "blocks", BLOCK_NAME, AMOUNTS, Answer("The block.", Block, ("ETag",)), 404)
+    @Operation(
+        "GET /block/{hash}",
+        "blocks",
+        BLOCK_NAME,
+        TRANSACTIONS,
+        AMOUNTS,
+        Answer("The block.", described("AnyBlock"), ("ETag",), has_lines=True),
+        404,
+    )
     async def get_block(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a block.
 
         A block that is looked up by its hash never changes and can be cached for ever, except on a dev chain, which can
-        be reverted.
+        be reverted. With `transactions=full` and `Accept: application/x-ndjson`, the answer is its transactions alone,
+        one on each line. Full transactions are sent as they are read.
         """
         form = amounts_of(query)
-        named = request.path_params["hash"]
+        is_full = choice_of(query, "transactions", {"hashes": False, "full": True}, False)
+        height, caching = await self._find_block(request.path_params["hash"])
+        if is_full:
+            return self._full_block(height, request, form, caching)
+        etag = _tag(self._view.block_hash(height), form)
+        return cached_response(request, form(self._view.block_at(height)), etag, caching)
+
+    async def _find_block(self, named: str) -> tuple[int, str]:
+        """The height of a block, and how its answer may be cached."""
         self._view.get_info()
         if named == "latest":
-            await self._view.reach_head()
-            return self._block_at(self._view.height, request, form)
+            return await self._view.reach_head(), REVALIDATE
         height = find_number(named)
         if height is not None:
-            return await self._get_block_at(height, request, form)
+            await self._view.check_height(height)
+            # Not cached by height: a dev chain that is made again has another block there.
+            return height, REVALIDATE
         if not named.startswith("0x"):
             raise InvalidHash("name a block by its hash (0x and 64 hexadecimal digits), its height, or latest")
-        return await self._get_block_of(BlockHash(parse_hash(named, "block")), request, form)
-
-    async def _get_block_of(self, block_hash: BlockHash, request: Request, form: Form) -> Response:
-        answer = self._view.find_block(block_hash)
-        if answer is None:
+        block_hash = BlockHash(parse_hash(named, "block"))
+        height = self._view.find_height(block_hash)
+        if height is None:
             await self._view.reach_head()
-            answer = self._view.find_block(block_hash)
-        if answer is None:
+            height = self._view.find_height(block_hash)
+        if height is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
         # After a revert of a dev chain the block no longer exists.
-        caching = REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
-        return cached_response(request, form(answer), _tag(block_hash, form), caching)
+        return height, REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
 
-    async def _get_block_at(self, height: int, request: Request, form: Form) -> Response:
-        if height > self._view.height:
-            await self._view.reach_head()
-        if height > self._view.height:
-            raise BlockNotFound(f"there is no block of that height yet; the latest is {self._view.height}")
-        return self._block_at(height, request, form)
+    def _full_block(self, height: int, request: Request, form: Form, caching: str) -> Response:
+        is_lines = accepts_ndjson(request)
+        etag = f"{_tag(self._view.block_hash(height), form)}-{'lines' if is_lines else 'full'}"
+        headers = cache_headers(etag, caching) | {"Vary": "Accept"}
+        known = not_modified(request, etag, caching)
+        if known is not None:
+            return known
+        if is_lines:
+            return StreamedResponse(self._transactions(height, form, b"", b"\n"), headers, NDJSON_MEDIA_TYPE)
+        return StreamedResponse(self._block_in_pieces(height, form), headers, JSON_MEDIA_TYPE)
 
-    def _block_at(self, height: int, request: Request, form: Form) -> Response:
-        # Not cached by height: a dev chain that is made again has another block there.
-        etag = _tag(self._view.block_hash(height), form)
-        return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
+    async def _block_in_pieces(self, height: int, form: Form) -> AsyncIterator[bytes]:
+        before, behind = map(form, around_transactions(*self._view.get_header(height)))
+        yield before
+        async for piece in self._transactions(height, form, b",", b""):
+            yield piece
+        yield behind
+
+    async def _transactions(self, height: int, form: Form, before: bytes, behind: bytes) -> AsyncIterator[bytes]:
+        """The block's transactions in JSON, some at a time, each with `before` it, but for the first, and `behind`."""
+        reverts, block_hash = self._view.reverts, self._view.block_hash(height)
+        numbered = enumerate(self._view.tx_records(height))
+        while part := list(islice(numbered, SENT_AT_ONCE)):
+            self._view.check_streaming(reverts)
+            txs = (
+                (position, confirmed_json(decode_record(record), height, position, block_hash))
+                for position, record in part
+            )
+            yield b"".join([(before if position else b"") + form(tx) + behind for position, tx in txs])
+            await give_way()
 
     @Operation(
         "GET /blocks",
@@ -277,77 +330,10 @@ class Lookups:
                 break
             items.append(form(_encode(header_view(*self._view.get_header(height)))))
         headers = {"X-Total-Count": str(head - base + 1), "X-Block-Height": str(head)}
-        headers |= next_link("/blocks", query, cursor)
+        headers |= page_links("/blocks", query, cursor)
         return array_response(items, headers)
 
-    # Accounts and the chain.
-
-    @Operation(
-        "GET /account/{address}",
-        "accounts",
-        ACCOUNT,
-        AMOUNTS,
-        Answer("The account after the latest block.", AccountState),
-    )
-    async def get_account(self, request: Request, query: Mapping[str, str]) -> Response:
-        """Look up an account. Every address has one; without any transfer its balance and nonce are 0."""
-        form = amounts_of(query)
-        address = parse_address(request.path_params["address"], "address")
-        self._view.get_info()
-        pending_nonce = await self._gateway.next_nonce(address)
-        await self._view.reach_head()
-        account = self._view.account(address)
-        return encoded(
-            AccountState(
-                address=hex_text(address),
-                balance=account.balance,
-                nonce=account.nonce,
-                # The account may be newer than the mempool's answer, but never older.
-                pending_nonce=max(pending_nonce, account.nonce),
-            ),
-            form,
-        )
-
-    @Operation(
-        "GET /account/{address}/txs",
-        "accounts",
-        ACCOUNT,
-        LIMIT,
-        HISTORY_CURSOR,
-        AMOUNTS,
-        Answer(
-            "One page of the list.",
-            titled("TransactionHistory", list[ConfirmedTransaction]),
-            ("Link", "X-Block-Height"),
-        ),
-    )
-    async def list_account_transactions(self, request: Request, query: Mapping[str, str]) -> Response:
-        """List the confirmed transactions that an account sent or received, newest first.
-
-        Only blocks that this node keeps are searched, up to the height in X-Block-Height.
-        """
-        limit, after, form = limit_of(query), position_after(query), amounts_of(query)
-        address: Address = parse_address(request.path_params["address"], "address")
-        self._view.get_info()
-        await self._view.reach_head()
-        head = self._view.height
-        items: list[bytes] = []
-        last: tuple[int, int] | None = None
-        cursor: str | None = None
-        history = islice(self._view.search_history(Search(address), after), limit + 1)
-        async for step in self._view.in_slices(history):
-            height, position = step.location
-            # Other requests were served meanwhile, and the oldest blocks may have been removed.
-            if height < self._view.base:
-                break
-            if last is not None and len(items) == limit:
-                cursor = "{}-{}".format(*last)
-                break
-            items.append(form(self._view.confirmed_at(height, position)))
-            last = (height, position)
-        path = f"/account/{hex_text(address)}/txs"
-        headers = {"X-Block-Height": str(head)} | next_link(path, query, cursor)
-        return array_response(items, headers)
+    # The chain.
 
     @Operation("GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", Chain))
     async def get_chain(self, request: Request, query: Mapping[str, str]) -> Response:
@@ -380,10 +366,3 @@ class Lookups:
 def _tag(block_hash: BlockHash, form: Form) -> str:
     """The two forms of a block differ in their bytes, and so in their tags."""
     return hex_text(block_hash) if form is as_integers else f"{hex_text(block_hash)}-strings"
-
-
-def next_link(path: str, query: Mapping[str, str], cursor: str | None) -> dict[str, str]:
-    """The Link header of RFC 8288, if there is a next page."""
-    if cursor is None:
-        return {}
-    return {"Link": f'<{path}?{urlencode({**query, "after": cursor})}>; rel="next"'}

@@ -134,6 +134,7 @@ class Exchange:
     """Written together with the beginning of the body."""
     _left_bytes: int | None = None
     """Of the body that the head has announced, if it has announced one."""
+    _is_chunked = False
 
     def is_gone(self) -> bool:
         """Whether no answer can reach the client any more, as far as it was noticed."""
@@ -213,8 +214,8 @@ class Exchange:
 
     def _begin_answer(self, status: int, headers: list[Header]) -> None:
         lines, has_body = self.connection.common_lines, self.method != "HEAD"
-        head = encode_head(lines, status, headers, has_body, self.keeps_alive)
-        self._head, self._left_bytes, self.keeps_alive = head
+        head = encode_head(lines, status, headers, has_body, self.keeps_alive, self.version)
+        self._head, self._left_bytes, self.keeps_alive, self._is_chunked = head
         self.is_answering = True
         self.expects_continue = False
 
@@ -226,6 +227,8 @@ class Exchange:
             self._left_bytes -= len(body)
             if self._left_bytes < 0 or (self._left_bytes and not has_more):
                 raise RuntimeError("the body is not as long as its head says")
+        elif self._is_chunked:
+            body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if has_more else b"0\r\n\r\n")
         self.connection.write(head, body)
         if not has_more:
             self.is_answered = True

@@ -87,6 +87,8 @@ class ResponseHead(NamedTuple):
     length: int | None
     """Of the body, if the application says so."""
     keeps_alive: bool
+    is_chunked: bool
+    """The body is sent in chunks, so that the client can tell its end from that of the connection."""
 
 
 def encode_lines(headers: Iterable[Header]) -> bytes:
@@ -99,10 +101,10 @@ def whole_response(common_lines: bytes, status: int, headers: Iterable[Header], 
 
 
 def encode_head(
-    common_lines: bytes, status: int, headers: list[Header], has_body: bool, keeps_alive: bool
+    common_lines: bytes, status: int, headers: list[Header], has_body: bool, keeps_alive: bool, version: str
 ) -> ResponseHead:
-    """`has_body`: the request's method lets the answer have one."""
-    length, says_close = None, False
+    """`has_body`: the request's method lets the answer have one. `version` is the client's."""
+    length, says_close, is_chunked = None, False, False
     for name, value in headers:
         if name == b"content-length":
             length = int(value)
@@ -112,8 +114,12 @@ def encode_head(
     if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
         raise ValueError("a header of the answer has a line break")
     if length is None and has_body and status not in BODILESS:
-        # The end of the connection ends the body.
-        keeps_alive = False
+        is_chunked = version != "1.0"
+        if is_chunked:
+            lines += b"transfer-encoding: chunked\r\n"
+        else:
+            # The end of the connection ends the body.
+            keeps_alive = False
     if not keeps_alive and not says_close:
         lines += b"connection: close\r\n"
-    return ResponseHead(STATUS_LINES[status] + common_lines + lines + b"\r\n", length, keeps_alive)
+    return ResponseHead(STATUS_LINES[status] + common_lines + lines + b"\r\n", length, keeps_alive, is_chunked)

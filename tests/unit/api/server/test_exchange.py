@@ -128,17 +128,39 @@ def test_what_goes_wrong_within_an_answer_ends_the_connection_without_a_second_o
         run_with(saying(*messages), scenario)
 
 
-def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+def test_an_answer_without_a_length_ends_with_the_connection_for_an_old_client() -> None:
     start = {**START, "headers": []}
 
     async def scenario(client: Client, state: ServerState) -> None:
-        client.write(get("/") * 2)
+        client.write(get("/").replace(b"HTTP/1.1", b"HTTP/1.0"))
         head, _, body = (await client.rest()).partition(b"\r\n\r\n")
         assert b"connection: close" in head
         assert b"transfer-encoding" not in head
         assert body == b"okok"
 
     run_with(saying(start, {**BODY, "more_body": True}, BODY), scenario)
+
+
+def test_an_answer_without_a_length_is_sent_in_chunks_and_the_connection_goes_on() -> None:
+    start = {**START, "headers": []}
+
+    async def scenario(client: Client, state: ServerState) -> None:
+        client.write(get("/") * 2 + get("/", "Connection: close"))
+        whole = b"\r\n\r\n2\r\nok\r\n2\r\nok\r\n0\r\n\r\n"
+        answers = await client.rest()
+        assert answers.count(whole) == answers.count(b"transfer-encoding: chunked") == 3
+        assert answers.count(b"connection: close") == 1
+
+    run_with(saying(start, {**BODY, "more_body": True}, {**BODY, "body": b"", "more_body": True}, BODY), scenario)
+
+
+def test_an_answer_in_chunks_that_fails_has_no_last_chunk() -> None:
+    async def scenario(client: Client, state: ServerState) -> None:
+        client.write(get("/") * 2)
+        assert (await client.rest()).endswith(b"\r\n\r\n2\r\nok\r\n")
+
+    with capture_logs():
+        run_with(saying({**START, "headers": []}, {**BODY, "more_body": True}), scenario)
 
 
 @pytest.mark.parametrize("status", [204, 304])
