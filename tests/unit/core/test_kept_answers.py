@@ -105,6 +105,16 @@ async def test_what_is_known_already_keeps_its_own_answer(tmp_path: Path) -> Non
         assert await core.submit_draft(numbered, keyed("confirmed")) == Admission(signed(0).hash, confirmed=True)
 
 
+async def test_what_it_waits_for_is_told_as_of_now(tmp_path: Path) -> None:
+    async with opened_core(tmp_path) as core:
+        second = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, 1)
+        queued = Admission(signed(1).hash, waits_for_nonce=0)
+        assert await core.submit_draft(second, keyed()) == queued
+        assert await core.submit_draft(second, keyed()) == queued
+        await core.submit(signed(0))
+        assert await core.submit_draft(second, keyed()) == Admission(signed(1).hash)
+
+
 async def test_the_faucet_gives_once_for_a_key(tmp_path: Path) -> None:
     async with opened_core(tmp_path) as core:
         first = await core.faucet(ACCOUNTS[1], None, keyed())
