@@ -38,7 +38,7 @@ def test_the_first_click_on_post_tx_is_a_payment(visit: Visit, node: PublicNode)
     form.get_by_role("button", name="Send").click()
     expect(form.locator("strong")).to_have_text("200 OK")
     answer = json.loads(form.get_by_role("group", name="Body").inner_text())
-    assert "signature" in json.loads(form.get_by_role("textbox").input_value())
+    assert "signature" in json.loads(form.get_by_role("textbox", name="body").input_value())
     node.await_confirmed(answer["txHash"])
 
 
