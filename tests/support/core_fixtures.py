@@ -9,7 +9,7 @@ from cairn.config import Settings
 from cairn.core import opening
 from cairn.core.gateway import MempoolListener
 from cairn.core.service import Core
-from cairn.domain.genesis import DEV_KEYS, dev_genesis
+from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.transactions import sign_draft
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, DropReason, Tx, TxHash
@@ -80,15 +80,20 @@ def open_core(
     node_settings: Settings | None = None,
     listener: MempoolListener | None = None,
     keys: Mapping[Address, bytes] = KEYS,
+    genesis: Genesis | None = None,
 ) -> Core:
-    return opening.open_core(dev_genesis(), directory, node_settings or settings(), keys, listener or Told())
+    chosen = genesis or dev_genesis()
+    return opening.open_core(chosen, directory, node_settings or settings(), keys, listener or Told())
 
 
 @asynccontextmanager
 async def opened_core(
-    directory: Path, node_settings: Settings | None = None, listener: MempoolListener | None = None
+    directory: Path,
+    node_settings: Settings | None = None,
+    listener: MempoolListener | None = None,
+    genesis: Genesis | None = None,
 ) -> AsyncIterator[Core]:
-    core = open_core(directory, node_settings, listener)
+    core = open_core(directory, node_settings, listener, genesis=genesis)
     core.start()
     try:
         yield core

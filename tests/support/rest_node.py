@@ -13,6 +13,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.core.service import Core
+from cairn.domain.genesis import Genesis
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import make_block, opened_core, settings
 
@@ -58,14 +59,14 @@ class LateView(ChainView):
 
 @asynccontextmanager
 async def rest_node(
-    directory: Path, node_settings: Settings | None = None, hears_late: bool = False
+    directory: Path, node_settings: Settings | None = None, hears_late: bool = False, genesis: Genesis | None = None
 ) -> AsyncIterator[RestNode]:
     chosen = node_settings or settings()
     scratch = directory / "scratch"
     data = directory / "data"
     scratch.mkdir(exist_ok=True)
     view = LateView(scratch) if hears_late else ChainView(scratch)
-    async with opened_core(data, chosen, view) as core:
+    async with opened_core(data, chosen, view, genesis) as core:
         core.feed.subscribe(view.on_commit)
         view.on_info(core.info())
         ChainView.on_commit(view, core.head)
@@ -79,8 +80,9 @@ async def rest_node(
 
 
 def body_of(tx: Tx) -> dict[str, Any]:
-    """The submission of a signed transaction, as a client writes it."""
-    return {
+    """The submission of a signed legacy transaction, as a client writes it."""
+    data = {"data": "0x" + tx.data.hex()} if tx.data else {}
+    return data | {
         "from": "0x" + tx.sender.hex(),
         "to": "0x" + tx.to.hex(),
         "value": tx.value,

@@ -47,6 +47,7 @@ def sign_transfer(
     gas: int = 21_000,
     gas_price: int = GWEI,
     chain_id: int = DEV_CHAIN_ID,
+    data: bytes = b"",
 ) -> Signed:
     fields: dict[str, Any] = {
         "nonce": nonce,
@@ -55,6 +56,7 @@ def sign_transfer(
         "to": to,
         "value": value,
         "chainId": chain_id,
+        "data": data,
     }
     signed = sender.sign_transaction(fields)
     parity = signed.v - 35 - 2 * chain_id
@@ -67,4 +69,6 @@ def sign_transfer(
         "gasPrice": gas_price,
         "signature": f"0x{signed.r:064x}{signed.s:064x}{parity:02x}",
     }
+    if data:
+        body["data"] = "0x" + data.hex()
     return Signed(body, "0x" + bytes(signed.hash).hex())

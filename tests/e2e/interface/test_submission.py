@@ -210,8 +210,22 @@ def test_a_missing_required_field_is_named(node: PublicNode, sender: LocalAccoun
 
 
 def test_unknown_field_is_refused_by_name(node: PublicNode, sender: LocalAccount) -> None:
-    problem = assert_problem(node.post(complete(sender) | {"data": "0x"}), 400, "INVALID_FIELD")
-    assert problem["field"] == "data"
+    problem = assert_problem(node.post(complete(sender) | {"input": "0x"}), 400, "INVALID_FIELD")
+    assert problem["field"] == "input"
+
+
+def test_a_reference_is_confirmed_with_its_payment(node: PublicNode) -> None:
+    sender, data = node.fund(), b"invoice 4711"
+    short = sign_transfer(sender, RECIPIENT, 1, 0, data=data)
+    assert assert_problem(node.post(short.body), 422, "GAS_TOO_LOW")["detail"].endswith("21192")
+    long = sign_transfer(sender, RECIPIENT, 1, 0, gas=30_000, data=bytes(257))
+    assert_problem(node.post(long.body), 422, "DATA_TOO_LONG")
+    paid = sign_transfer(sender, RECIPIENT, 1, 0, gas=30_000, data=data)
+    both = paid.body | {"reference": "invoice 4711"}
+    assert assert_problem(node.post(both), 400, "INVALID_FIELD")["field"] == "reference"
+    node.submit(paid)
+    shown = node.await_confirmed(paid.tx_hash)
+    assert (shown["reference"], shown["data"], shown["fee"]) == ("invoice 4711", "0x" + data.hex(), 21_192 * GWEI)
 
 
 def test_a_field_given_twice_is_refused(node: PublicNode, sender: LocalAccount) -> None:
