@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +37,8 @@ CHAOS = [*30 * ["ok"], "fail", "reset", "garbage", "short", "slow", "endless"]
 
 class Request(msgspec.Struct, frozen=True):
     mode: str
+    at: float
+    """When it arrived."""
     path: str
     headers: dict[str, str]
     body: str
@@ -87,12 +90,16 @@ class WebhookReceiver:
                 continue
         return found
 
+    def count(self) -> int:
+        """How many requests there were, without reading each."""
+        return self._log.read_bytes().count(b'{"mode"') if self._log.exists() else 0
+
     def taken(self) -> list[Request]:
         return [request for request in self.requests() if request.was_taken]
 
     def wait_for(self, count: int) -> list[Request]:
         """Return once so many requests have arrived."""
-        wait_until(lambda: len(self.requests()) >= count, PATIENCE_S, f"{count} requests")
+        wait_until(lambda: self.count() >= count, PATIENCE_S, f"{count} requests")
         return self.requests()
 
     def wait_taken(self, count: int) -> list[Request]:
@@ -121,7 +128,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dir
             mode = (directory / "mode").read_text()
             if mode == "chaos":
                 mode = random.choice(CHAOS)
-            os.write(log, msgspec.json.encode(Request(mode, first.split()[1], headers, body)) + b"\n")
+            os.write(log, msgspec.json.encode(Request(mode, time.time(), first.split()[1], headers, body)) + b"\n")
             if mode == "hang":
                 await reader.read()
             if mode == "slow":
