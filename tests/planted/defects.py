@@ -166,6 +166,14 @@ DEFECTS = (
         seeds=(577090037,),
     ),
     Defect(
+        "the data of a transfer costs nothing in a block",
+        "src/cairn/domain/transition.py",
+        "        gas_used = self.gas_used + tx.gas_used\n",
+        "        gas_used = self.gas_used + TRANSFER_GAS\n",
+        shown_as=("model",),
+        seeds=(506456969,),
+    ),
+    Defect(
         "the simulator waits for what never comes",
         "tests/simulation/world.py",
         "    async def _submit(self, rng: random.Random) -> None:\n",

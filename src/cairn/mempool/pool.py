@@ -12,7 +12,7 @@ from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
-from cairn.domain.types import MAX_UINT64, Address, DropReason, Rules, Tx, TxHash
+from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash, intrinsic_gas
 from cairn.mempool.order import QUEUED, Entry, Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx
 
@@ -117,7 +117,8 @@ class Mempool:
         txs, gas_left = [], gas_limit
         for entry in self.order.mining_order():
             tx = entry.tx
-            gas_left -= tx.gas_used
+            # As `tx.gas_used` does: each transaction of each block passes here.
+            gas_left -= intrinsic_gas(tx.data) if tx.data else TRANSFER_GAS
             if gas_left < 0:
                 break
             txs.append(tx)

@@ -290,7 +290,8 @@ class Journal:
         since = _NEVER if queued_since is None else queued_since
         self._buffer += (_pack_add(_ADD, self._order, received_at, since), record)
         self._unsynced[tx.hash] = None
-        self._left.pop(tx.hash, None)
+        if self._left:
+            self._left.pop(tx.hash, None)
         if tx.data:
             self._count_tail(tx.hash, len(record) - TX_RECORD_SIZE)
 
@@ -321,7 +322,8 @@ class Journal:
     def settle(self, tx_hash: TxHash) -> None:
         """A transaction is confirmed or dropped: the journal need not keep it any longer."""
         self._release(tx_hash)
-        self._left.pop(tx_hash, None)
+        if self._left:
+            self._left.pop(tx_hash, None)
         if self._tails:
             self._tail_bytes -= self._tails.pop(tx_hash, 0)
 
@@ -333,7 +335,8 @@ class Journal:
         segment = self._alive.pop(kept, None)
         if segment is not None:
             self._segments[segment] -= 1
-        self._unsynced.pop(kept, None)
+        if self._unsynced:
+            self._unsynced.pop(kept, None)
 
     def sync(self) -> None:
         """Put everything appended on disk, and remove segments that nothing needs any more.

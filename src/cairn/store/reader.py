@@ -7,7 +7,7 @@ from cairn.domain.errors import Corrupt
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
-from cairn.store.keys import Location, Version
+from cairn.store.keys import CHUNK_RECORDS, Location, Version
 from cairn.store.rocks import Database
 
 
@@ -52,10 +52,10 @@ class ChainReader:
     def find_record(self, height: int, position: int) -> bytes | None:
         if not self.base <= height <= self.visible or position < 0:
             return None
-        chunk, within = divmod(position, keys.CHUNK_RECORDS)
-        value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
+        value = self._database.get(keys.TXS, keys.encode_location(height, position // CHUNK_RECORDS))
         if value is None:
             return None
+        within = position % CHUNK_RECORDS
         if len(value) % TX_RECORD_SIZE == 0:
             # As `split_chunk` does, but only the one.
             start = within * TX_RECORD_SIZE
