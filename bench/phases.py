@@ -20,6 +20,7 @@ from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY
 
 CONNECTIONS = 64
 DATA_DIR = "data"
+REFERENCE = b"invoice 4711, customer 20077"
 
 Tell = Callable[[str], None]
 
@@ -94,6 +95,8 @@ class MainFigures:
     """Accounts that pay each other."""
     strangers: LoadCost
     """Each transfer makes an account."""
+    with_data: LoadCost
+    """Each transfer carries a reference."""
     typed: dict[int, list[LoadCost]]
     """By the type of the transactions, measured in turns."""
     gets: LoadResult
@@ -136,6 +139,8 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
     # The nonces go on from load to load.
     kinds = (LEGACY, ACCESS_LIST, DYNAMIC_FEE) * sizes.load_parts
     of_each_kind = presign(len(kinds) * part_size // 2, sizes.accounts, first=sizes.load + part_size, kinds=kinds)
+    signed = sizes.load + part_size + len(of_each_kind)
+    with_data = presign(part_size, sizes.accounts, first=signed, data=REFERENCE)
     make_home(scratch / "main", genesis)
     with BenchNode(scratch / "main", sizes.rest_s) as node:
         node.await_quiet()
@@ -154,7 +159,9 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
         for kind, transfers in zip(kinds, split(of_each_kind, len(kinds)), strict=True):
             tell(f"submitting {len(transfers):,} transfers of type {kind}")
             typed[kind].append(measure_load(node, transfers))
-    return MainFigures(starts, idle, loaded, parts, strangers, typed, gets)
+        tell(f"submitting {len(with_data):,} transfers with {len(REFERENCE)} bytes of data")
+        costs_with_data = measure_load(node, with_data)
+    return MainFigures(starts, idle, loaded, parts, strangers, costs_with_data, typed, gets)
 
 
 def split(submissions: Sequence[Submission], parts: int) -> list[Sequence[Submission]]:

@@ -47,6 +47,7 @@ def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
         Line("cost_ratio", "  ... in recoveries", median_ratio(parts), "x", MAX_COST_RATIO),
         Line("best_cost_ratio", "  ... in recoveries, the fastest seen", cpu_us / best_recovery_us, "x"),
         Line("strangers_ratio", "  ... in recoveries, each to a new account", figures.strangers.cost_ratio, "x"),
+        Line("data_ratio", "  ... in recoveries, each with a reference", figures.with_data.cost_ratio, "x"),
         *(
             Line(f"type_{kind}_ratio", f"  ... in recoveries, of type {kind}", median_ratio(costs), "x", MAX_COST_RATIO)
             for kind, costs in figures.typed.items()

@@ -12,7 +12,7 @@ import msgspec
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.genesis import Genesis
 from cairn.domain.transactions import sign_draft
-from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, Address, Draft, Tx, TxHash, intrinsic_gas
 
 CHAIN_ID = 1337
 GAS_PRICE = 10**9
@@ -50,16 +50,22 @@ def bench_genesis(accounts: int) -> Genesis:
 
 
 def presign(
-    count: int, accounts: int, first: int = 0, *, to_strangers: bool = False, kinds: Sequence[int] = (LEGACY,)
+    count: int,
+    accounts: int,
+    first: int = 0,
+    *,
+    to_strangers: bool = False,
+    kinds: Sequence[int] = (LEGACY,),
+    data: bytes = b"",
 ) -> list[Submission]:
     """Transfers `first` to `first + count` of the endless sequence in which the accounts take turns.
 
     They pay each other, or each time somebody whom the chain has never seen. `kinds` are the types of the
-    transactions, one after the other and each for an equal part of them.
+    transactions, one after the other and each for an equal part of them. All carry `data`.
     """
     part = -(-count // len(kinds))
     chunks = [
-        (start, min(_CHUNK, end - start), accounts, to_strangers, kind)
+        (start, min(_CHUNK, end - start), accounts, to_strangers, kind, data)
         for begin, kind in zip(range(first, first + count, part), kinds, strict=True)
         for end in (min(begin + part, first + count),)
         for start in range(begin, end, _CHUNK)
@@ -68,11 +74,13 @@ def presign(
         return [submission for chunk in pool.starmap(_presign_chunk, chunks, chunksize=1) for submission in chunk]
 
 
-def _presign_chunk(start: int, count: int, accounts: int, to_strangers: bool, kind: int) -> list[Submission]:
-    return [_presign_one(index, accounts, to_strangers, kind) for index in range(start, start + count)]
+def _presign_chunk(
+    start: int, count: int, accounts: int, to_strangers: bool, kind: int, data: bytes
+) -> list[Submission]:
+    return [_presign_one(index, accounts, to_strangers, kind, data) for index in range(start, start + count)]
 
 
-def sign_transfer(index: int, accounts: int, to_strangers: bool = False, kind: int = LEGACY) -> Tx:
+def sign_transfer(index: int, accounts: int, to_strangers: bool = False, kind: int = LEGACY, data: bytes = b"") -> Tx:
     """The one at `index` of the sequence."""
     random = Random(index)
     sender, key = account(index % accounts)
@@ -81,18 +89,19 @@ def sign_transfer(index: int, accounts: int, to_strangers: bool = False, kind: i
         sender=sender,
         to=stranger if to_strangers else account(known)[0],
         value=random.randrange(1, MAX_VALUE),
-        gas=TRANSFER_GAS,
+        gas=intrinsic_gas(data),
         gas_price=GAS_PRICE,
         nonce=index // accounts,
         kind=kind,
         # What libraries fill in: twice the base fee, and no tip, which all transfers here do without.
         max_fee=2 * GAS_PRICE if kind == DYNAMIC_FEE else 0,
+        data=data,
     )
     return sign_draft(draft, key, CHAIN_ID)
 
 
-def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int) -> Submission:
-    tx = sign_transfer(index, accounts, to_strangers, kind)
+def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int, data: bytes) -> Submission:
+    tx = sign_transfer(index, accounts, to_strangers, kind, data)
     fields: dict[str, str | int] = {
         "from": f"0x{tx.sender.hex()}",
         "to": f"0x{tx.to.hex()}",
@@ -105,6 +114,8 @@ def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int) -> Su
         fields["type"] = kind
     if kind == DYNAMIC_FEE:
         fields |= {"maxFeePerGas": tx.max_fee, "maxPriorityFeePerGas": tx.max_tip}
+    if data:
+        fields["data"] = f"0x{data.hex()}"
     body = msgspec.json.encode(fields)
     head = (
         f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
