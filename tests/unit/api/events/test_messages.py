@@ -6,24 +6,30 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from cairn.api.bodies import as_integers, as_strings
 from cairn.api.events.messages import (
     BlocksSubscribed,
     Command,
     ErrorMessage,
+    FollowAddresses,
     FollowTransaction,
     ServerMessage,
     SubscribeBlocks,
     TxUnsubscribed,
+    UnfollowAddresses,
     UnfollowTransaction,
     UnsubscribeBlocks,
     decode_message,
     encode_frame,
     id_of,
+    parse_addresses,
+    parse_amounts,
     parse_command,
     parse_subscriptions,
 )
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
+from cairn.domain.json_fields import CHECKSUMMED
 from cairn.domain.types import MAX_UINT64
 
 HASH = "0x" + "aB" * 32
@@ -92,6 +98,31 @@ def test_each_of_the_four_requests_is_read() -> None:
     )
 
 
+def test_addresses_to_follow_are_read() -> None:
+    mixed = [CHECKSUMMED, CHECKSUMMED.lower(), "0x" + CHECKSUMMED[2:].upper()]
+    assert ask(action="subscribe", event="payment", addresses=mixed) == FollowAddresses(addresses=mixed)
+    assert ask(action="subscribe", event="payment", addresses=mixed, fromHeight=3.0, id=1) == FollowAddresses(
+        addresses=mixed, from_height=3, id=1
+    )
+    assert ask(action="unsubscribe", event="payment", addresses=mixed) == UnfollowAddresses(addresses=mixed)
+    assert ask(action="unsubscribe", event="payment") == UnfollowAddresses()
+    assert len(set(parse_addresses(mixed))) == 1
+
+
+@pytest.mark.parametrize("action", ["subscribe", "unsubscribe"])
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        [], {}, None, CHECKSUMMED, [None], [1], [[CHECKSUMMED]], ["0x12"], [CHECKSUMMED[2:]], [CHECKSUMMED + "0"],
+        [CHECKSUMMED, CHECKSUMMED.swapcase().replace("X", "x")], ["0x" + " " * 40], ["0x" + "\u0661" * 40],
+    ],
+)  # fmt: skip
+def test_addresses_that_are_none_or_malformed_are_refused(action: str, addresses: object) -> None:
+    with pytest.raises(InvalidField) as refused:
+        ask(action=action, event="payment", addresses=addresses)
+    assert refused.value.field == "addresses"
+
+
 @pytest.mark.parametrize("height", [0, MAX_UINT64, 10.0])
 def test_an_integer_up_to_the_largest_height_is_accepted(height: float) -> None:
     assert ask(action="subscribe", event="newBlock", fromHeight=height) == SubscribeBlocks(from_height=int(height))
@@ -117,6 +148,11 @@ def test_a_height_that_is_no_integer_in_range_is_refused(height: object) -> None
         ({"action": "subscribe", "event": "txConfirmed", "txHash": HASH, "fromHeight": 1}, "fromHeight"),
         ({"action": "unsubscribe", "event": "newBlock", "fromHeight": 1}, "fromHeight"),
         ({"action": "subscribe", "event": "newBlock", "fromheight": 1}, "fromheight"),
+        ({"action": "subscribe", "event": "newBlock", "addresses": [CHECKSUMMED]}, "addresses"),
+        ({"action": "subscribe", "event": "payment"}, "addresses"),
+        ({"action": "subscribe", "event": "payment", "address": CHECKSUMMED}, "address"),
+        ({"action": "subscribe", "event": "payment", "addresses": [CHECKSUMMED], "txHash": HASH}, "txHash"),
+        ({"action": "unsubscribe", "event": "payment", "fromHeight": 1}, "fromHeight"),
     ],
 )
 def test_a_missing_unknown_or_malformed_field_is_named(fields: dict[str, Any], named: str) -> None:
@@ -177,6 +213,16 @@ def test_subscriptions_are_read_from_the_url() -> None:
     assert parse_subscriptions(b"newBlock=true") == [SubscribeBlocks()]
     assert parse_subscriptions(b"amounts=string&newBlock&fromHeight=7") == [SubscribeBlocks(from_height=7)]
     assert parse_subscriptions(b"newBlock&amounts=number") == [SubscribeBlocks()]
+    followed = [CHECKSUMMED, CHECKSUMMED.lower()]
+    assert parse_subscriptions(f"fromHeight=7&payment={followed[0]}&payment={followed[1]}".encode()) == [
+        FollowAddresses(addresses=followed, from_height=7)
+    ]
+    every = f"payment={CHECKSUMMED}&txConfirmed={HASH}&newBlock&fromHeight=7".encode()
+    assert parse_subscriptions(every) == [
+        SubscribeBlocks(from_height=7),
+        FollowAddresses(addresses=[CHECKSUMMED], from_height=7),
+        FollowTransaction(tx_hash=HASH),
+    ]
     both = f"txConfirmed={HASH}&newBlock&fromHeight=0&txConfirmed=0x{'00' * 32}".encode()
     assert parse_subscriptions(both) == [
         SubscribeBlocks(from_height=0),
@@ -198,6 +244,9 @@ def test_subscriptions_are_read_from_the_url() -> None:
         b"newBlock&fromHeight=18446744073709551616",
         b"newBlock&fromHeight=1&fromHeight=1",
         b"newBlock&amounts=hex",
+        b"payment",
+        b"payment=0x12",
+        b"payment=" + CHECKSUMMED.swapcase().replace("X", "x").encode(),
         b"newBlock&%ff",
         b"\xff",
     ],
@@ -210,3 +259,9 @@ def test_a_malformed_query_is_refused(query: bytes) -> None:
 def test_a_malformed_hash_in_the_url_is_refused() -> None:
     with pytest.raises(InvalidHash):
         parse_subscriptions(b"txConfirmed=0x12")
+
+
+def test_amounts_are_written_as_the_url_says() -> None:
+    assert parse_amounts(b"newBlock") is as_integers
+    assert parse_amounts(b"amounts=number") is as_integers
+    assert parse_amounts(b"newBlock&am%6funts=string") is as_strings
