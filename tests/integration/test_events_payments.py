@@ -48,14 +48,14 @@ async def test_addresses_are_followed_by_message(server: EventServer) -> None:
         assert answer == {"event": "subscribed", "subscription": "payment", "fromHeight": 0, "followed": 1, "id": "a"}
         jsonschema.validate(answer, DESCRIBED["subscribed"]["payload"])
         told = await receive(client)
-        assert told == payment(paid, 1)
+        assert told == payment(paid, 1, 0)
         jsonschema.validate(told, DESCRIBED["payment"]["payload"])
         answer = await ask(client, action="subscribe", event="payment", addresses=texts([1, 2]))
         assert answer == {"event": "subscribed", "subscription": "payment", "fromHeight": 2, "followed": 2}
         answer = await ask(client, action="unsubscribe", event="payment", addresses=texts([1, 9]))
         assert answer == {"event": "unsubscribed", "subscription": "payment", "followed": 1}
         server.commit([transfer(7, 1, to=1), second := transfer(7, 2, to=2)])
-        assert await receive(client) == payment(second, 2)
+        assert await receive(client) == payment(second, 2, 1)
         answer = await ask(client, action="unsubscribe", event="payment", id=1)
         assert answer == {"event": "unsubscribed", "subscription": "payment", "followed": 0, "id": 1}
         jsonschema.validate(answer, DESCRIBED["unsubscribed"]["payload"])
@@ -67,7 +67,7 @@ async def test_addresses_are_followed_by_the_url(server: EventServer) -> None:
     async with connect_to(server, f"?payment={one}&newBlock&payment={two}&fromHeight=0&amounts=string") as client:
         messages = await receive_many(client, 5)
         assert [message["event"] for message in messages[:2]] == ["subscribed"] * 2
-        assert messages[2:] == [new_block(0), new_block(1), payment(paid, 1) | {"value": str(2**255)}]
+        assert messages[2:] == [new_block(0), new_block(1), payment(paid, 1, 0) | {"value": str(2**255)}]
         jsonschema.validate(messages[4], DESCRIBED["payment"]["payload"])
 
 
@@ -82,7 +82,7 @@ async def test_ten_thousand_addresses_are_followed_and_one_more_is_refused(serve
             last = {"fromHeight": 0} if start + IN_A_MESSAGE >= 10_000 else {}
             answer = await ask(client, action="subscribe", event="payment", addresses=some, **last)
             assert answer["followed"] == min(10_000, start + IN_A_MESSAGE)
-        assert await receive_many(client, 10) == [payment(tx, 1) for tx in paid[:10]]
+        assert await receive_many(client, 10) == [payment(tx, 1, position) for position, tx in enumerate(paid[:10])]
         refused = await ask(client, action="subscribe", event="payment", addresses=texts([11_000, 1_000]), id=5)
         assert (refused["event"], refused["code"], refused["status"], refused["id"]) == (
             "error",
@@ -94,7 +94,7 @@ async def test_ten_thousand_addresses_are_followed_and_one_more_is_refused(serve
         answer = await ask(client, action="subscribe", event="payment", addresses=texts([1_000] * 200))
         assert (answer["fromHeight"], answer["followed"]) == (2, 10_000)
         server.commit([transfer(7, 9, to=11_000), last_one := transfer(7, 10, to=10_999)])
-        assert await receive(client) == payment(last_one, 2)
+        assert await receive(client) == payment(last_one, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ class Chain(MemoryChain):
         """Those of the block; `followed` says for each party from which height on it is."""
         since = {address(party): first for party, first in followed.items()}
         return [
-            payment(tx, height)
-            for tx in self.block(height)
+            payment(tx, height, position)
+            for position, tx in enumerate(self.block(height))
             if any(since.get(party, height + 1) <= height for party in (tx.sender, tx.to))
         ]
 

@@ -115,10 +115,10 @@ def signed_view(tx: Tx) -> SignedFields:
     )
 
 
-def payment_json(tx: Tx, height: int) -> bytes:
+def payment_json(tx: Tx, height: int, position: int) -> bytes:
     """The event `payment`. The encoder of the other events takes no integer above 64 bits."""
     return (
         f'{{"event":"payment","txHash":"0x{tx.hash.hex()}","blockHeight":{height},'
-        f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value}'
+        f'"transactionIndex":{position},"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value}'
         f"{_data_fields(tx.data) if tx.data else ''}}}"
     ).encode()

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 from uuid import uuid4
@@ -22,11 +22,12 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.events import EventChannel
-from cairn.client.following import BlockFollower, PaymentFollower, RevertWatch
+from cairn.client.following import BlockFollower, Direction, PaymentFollower, RevertWatch
 from cairn.client.models import (
     Block,
     ConfirmedTransaction,
     Outcome,
+    Payment,
     Submitted,
 )
 from cairn.client.transport import (
@@ -234,16 +235,24 @@ class AsyncClient(AsyncReads):
         `BlockNotKept` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
         block that you were given is void; `ChainChanged`, its base class, when the node has another chain now.
         """
-        async with aclosing(await self._followed(from_height, lambda: None)) as blocks:
+        follower = BlockFollower(self._patient, await self.chain(), self._channel)
+        async with aclosing(follower.blocks(from_height)) as blocks:
             async for block in blocks:
                 yield block
 
     async def payments(
-        self, address: str, from_height: int | None = None
-    ) -> AsyncGenerator[ConfirmedTransaction, None]:
-        """Every confirmed transfer to `address`, in the order of the chain. Otherwise like `blocks`."""
-        follower = PaymentFollower(self._patient, address)
-        async with aclosing(follower.payments(await self._followed(from_height, follower.forget))) as payments:
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+    ) -> AsyncGenerator[Payment, None]:
+        """Every confirmed transfer to one of the addresses (up to 10,000), in the order of the chain.
+
+        With `direction="out"`, every transfer from one of them; with None, both. A transfer between two of them comes
+        once. Otherwise like `blocks`. Ends at once without an address.
+        """
+        followed = list(dict.fromkeys([addresses] if isinstance(addresses, str) else addresses))
+        if not followed:
+            return
+        follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+        async with aclosing(follower.payments(followed, from_height, direction)) as payments:
             async for payment in payments:
                 yield payment
 
@@ -261,9 +270,6 @@ class AsyncClient(AsyncReads):
         async with aclosing(self._channel.outcomes(unsettled, reverts.refuse)) as outcomes:
             async for outcome in outcomes:
                 yield outcome
-
-    async def _followed(self, from_height: int | None, on_rejoin: Callable[[], None]) -> AsyncGenerator[Block, None]:
-        return BlockFollower(self._patient, await self.chain(), self._channel, on_rejoin).blocks(from_height)
 
 
 def _body_of(transfer: Submission) -> Mapping[str, Any]:

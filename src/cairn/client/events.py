@@ -7,7 +7,7 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ import msgspec
 from msgspec.json import Decoder
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import CloseCode
 
 from cairn.client.errors import (
     ApiError,
@@ -27,7 +28,7 @@ from cairn.client.errors import (
 )
 from cairn.client.models import Confirmed, Dropped, Outcome
 from cairn.client.transport import THIS_MACHINE, UNREADABLE, Amounts, Deadline, delays, problem_error
-from cairn.domain.answers import NewBlock
+from cairn.domain.answers import NewBlock, Payment
 
 OPEN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
@@ -36,6 +37,8 @@ MAX_FOLLOWED = 1_000
 """Transactions that one socket follows, unless the node's limit is lower."""
 MAX_UNANSWERED = 64
 """Requests that are sent before their answers are read, so that neither side waits for the other to read."""
+ADDRESSES_IN_A_MESSAGE = 300
+"""Of the 16 KiB that a node takes, unless configured otherwise."""
 BUFFERED_MESSAGES = 256
 CHAIN_REVERTED = 4205
 """Close code after a revert of a dev chain; the reason names the block that is now the latest."""
@@ -57,9 +60,10 @@ class Refused(Problem, frozen=True, tag_field="event", tag="error"):
     """The id of the refused request; the socket stays open."""
 
 
-_MESSAGE: Decoder[NewBlock | Confirmed | Dropped | SubscribedAnswer | Refused] = Decoder(
-    NewBlock | Confirmed | Dropped | SubscribedAnswer | Refused
-)
+Event = NewBlock | Confirmed | Dropped | Payment
+Message = Event | SubscribedAnswer | Refused
+
+_MESSAGE: dict[Amounts, Decoder[Message]] = {"number": Decoder(Message), "string": Decoder(Message, strict=False)}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -77,6 +81,7 @@ class EventChannel:
         amounts: Amounts = "number",
     ) -> None:
         self._url = "ws" + url.removeprefix("http") + "/events" + ("?amounts=string" if amounts == "string" else "")
+        self._decoder = _MESSAGE[amounts]
         self._timeout_s = timeout_s
         self._outage_timeout_s = outage_timeout_s
         self._ping_interval_s = silence_timeout_s / 2
@@ -116,6 +121,51 @@ class EventChannel:
                             case other:
                                 raise UnexpectedAnswer(f"{self._url} sent {other} when asked for blocks")
 
+    async def payments(
+        self, addresses: Sequence[str], from_height: int | None, rejoin: Rejoin
+    ) -> AsyncGenerator[Payment | NewBlock, None]:
+        """Each payment of these addresses, once and in order, and the new blocks: all payments before one have come.
+
+        After a revert it continues above the block that is then the latest.
+        """
+        followed = {address.lower() for address in addresses}
+        place = _PaymentPlace(from_height)
+
+        async def resume(told: int | None) -> int | None:
+            height = await rejoin(told)
+            if height is not None:
+                place.revert(height)
+            return height
+
+        async with aclosing(self._sockets(resume)) as sockets:
+            async for socket in sockets:
+                with socket.while_open():
+                    place.reach(await _follow_addresses(socket, addresses, place.height))
+                    # Now, so that the payments of a block come after it, and those before it were followed by then.
+                    await socket.send(_encode({"action": "subscribe", "event": "newBlock"}))
+                    while True:
+                        match await socket.receive():
+                            case Payment() as payment:
+                                if not {payment.sender, payment.to} & followed:
+                                    raise UnexpectedAnswer(
+                                        f"{self._url} sent {payment}, which is of no followed address"
+                                    )
+                                if socket.has_taken_back(payment.block_height):
+                                    break
+                                if place.is_next(payment):
+                                    yield payment
+                            case NewBlock() as block:
+                                if socket.has_taken_back(block.block_height):
+                                    break
+                                place.reach(block.block_height)
+                                yield block
+                            case SubscribedAnswer():
+                                pass
+                            case Refused() as refused:
+                                raise error_of(refused)
+                            case other:
+                                raise UnexpectedAnswer(f"{self._url} sent {other} when asked for payments")
+
     async def outcomes(self, tx_hashes: Iterable[str], rejoin: Rejoin) -> AsyncGenerator[Outcome, None]:
         """The outcome of each transaction, once, until all are known."""
         unsettled = dict.fromkeys(tx_hash.lower() for tx_hash in tx_hashes)
@@ -144,8 +194,11 @@ class EventChannel:
         deadline, pauses = Deadline(self._timeout_s), delays()
         while True:
             async with self._open(deadline) as connection:
-                socket = _Socket(connection)
+                socket = _Socket(connection, self._decoder)
                 yield socket
+            if connection.close_code == CloseCode.MESSAGE_TOO_BIG:
+                # It would be the same the next time.
+                raise UnexpectedAnswer(f"{self._url} takes no message of this size; see ws_max_message_bytes")
             if socket.refusal is None or socket.had_event:
                 deadline, pauses = Deadline(self._outage_timeout_s), delays()
             # Pause, so as not to flood a node that closes every socket at once.
@@ -200,8 +253,9 @@ class EventChannel:
 class _Socket:
     """One connection, and why it ended."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, decoder: Decoder[Message]) -> None:
         self._connection = connection
+        self._decoder = decoder
         self.had_event = False
         """Whether the node sent an event on it, and not only answers."""
         self.refusal: Unavailable | None = None
@@ -210,14 +264,29 @@ class _Socket:
     async def send(self, text: bytes) -> None:
         await self._connection.send(text, text=True)
 
-    async def receive(self) -> NewBlock | Confirmed | Dropped | SubscribedAnswer | Refused:
+    async def receive(self) -> Message:
         text = await self._connection.recv(decode=False)
         try:
-            message = _MESSAGE.decode(text)
+            message = self._decoder.decode(text)
         except UNREADABLE as error:
             raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
-        self.had_event |= isinstance(message, NewBlock | Confirmed | Dropped)
+        self.had_event |= isinstance(message, Event)
         return message
+
+    async def ask(self, request: dict[str, object]) -> SubscribedAnswer:
+        """Send a subscription, and pass over the events that come before its answer. Raises the refusal."""
+        await self.send(_encode(request))
+        while True:
+            match await self.receive():
+                case SubscribedAnswer() as answer:
+                    return answer
+                case Refused() as refused:
+                    raise error_of(refused)
+
+    def has_taken_back(self, height: int) -> bool:
+        """Whether the chain was reverted to a block below that height since the socket told of it."""
+        reverted_to = _reverted_to(self._connection)
+        return reverted_to is not None and height > reverted_to
 
     @contextmanager
     def while_open(self) -> Iterator[None]:
@@ -228,6 +297,53 @@ class _Socket:
             pass
         except Unavailable as refusal:
             self.refusal = refusal
+
+
+class _PaymentPlace:
+    """How far the payments have come."""
+
+    def __init__(self, from_height: int | None) -> None:
+        self._least = from_height or 0
+        self._next = None if from_height is None else (from_height, 0)
+        """Height and index from which on none has come; None until the node has said where it begins."""
+
+    @property
+    def height(self) -> int | None:
+        return None if self._next is None else self._next[0]
+
+    def reach(self, height: int, index: int = 0) -> None:
+        """All payments before that place have come."""
+        self._next = max(self._next or (0, 0), (height, index))
+
+    def is_next(self, payment: Payment) -> bool:
+        """Whether it has not come before; now it has.
+
+        A new socket begins with the first of a block. And before the last of the addresses is followed, payments of
+        the others may be due from a lower height.
+        """
+        place = (payment.block_height, payment.transaction_index)
+        if self._next is not None and place < self._next:
+            return False
+        self._next = (place[0], place[1] + 1)
+        return True
+
+    def revert(self, height: int) -> None:
+        """The blocks above `height` were taken back, and no payment of them was given."""
+        if self._next is not None:
+            self._next = min(self._next, (max(self._least, height + 1), 0))
+
+
+async def _follow_addresses(socket: _Socket, addresses: Sequence[str], from_height: int | None) -> int:
+    """Follow the addresses. Returns the height from which all their payments come, behind this answer."""
+    first = 0
+    for start in range(0, len(addresses), ADDRESSES_IN_A_MESSAGE):
+        some = list(addresses[start : start + ADDRESSES_IN_A_MESSAGE])
+        request: dict[str, object] = {"action": "subscribe", "event": "payment", "addresses": some}
+        # Only the last one begins the replay: it is for all of them.
+        if from_height is not None and start + ADDRESSES_IN_A_MESSAGE >= len(addresses):
+            request["fromHeight"] = from_height
+        first = (await socket.ask(request)).from_height or 0
+    return first
 
 
 class _Following:

@@ -14,6 +14,7 @@ from cairn.domain.answers import (
     MempoolItem,
     MempoolSize,
     Outcome,
+    Payment,
     PendingTransaction,
     Probe,
     Proof,
@@ -28,7 +29,7 @@ from cairn.domain.answers import (
 )
 
 __all__ = [
-    "AccountState", "Block", "Header", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped",
-    "Evidence", "Head", "Header", "MempoolItem", "MempoolSize", "Outcome", "PendingTransaction", "Probe", "Proof",
-    "Readiness", "Revert", "SignedFields", "Submitted", "Transaction", "Transfer", "Validator", "Validators",
+    "AccountState", "Block", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped", "Evidence", "Head",
+    "Header", "MempoolItem", "MempoolSize", "Outcome", "Payment", "PendingTransaction", "Probe", "Proof", "Readiness",
+    "Revert", "SignedFields", "Submitted", "Transaction", "Transfer", "Validator", "Validators",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, Self
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.async_client import AsyncClient, Submission
 from cairn.client.errors import ApiError, ClientError
+from cairn.client.following import Direction
 from cairn.client.loop_thread import LoopThread
 from cairn.client.models import (
     AccountState,
@@ -19,6 +20,7 @@ from cairn.client.models import (
     Header,
     MempoolItem,
     Outcome,
+    Payment,
     Probe,
     Proof,
     Readiness,
@@ -288,9 +290,15 @@ class Client(Reads):
         """
         return self._loop.iterate(self._async.blocks(from_height))
 
-    def payments(self, address: str, from_height: int | None = None) -> Generator[ConfirmedTransaction, None, None]:
-        """Every confirmed transfer to `address`, in the order of the chain. Otherwise like `blocks`."""
-        return self._loop.iterate(self._async.payments(address, from_height))
+    def payments(
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+    ) -> Generator[Payment, None, None]:
+        """Every confirmed transfer to one of the addresses (up to 10,000), in the order of the chain.
+
+        With `direction="out"`, every transfer from one of them; with None, both. A transfer between two of them comes
+        once. Otherwise like `blocks`. Ends at once without an address.
+        """
+        return self._loop.iterate(self._async.payments(addresses, from_height, direction))
 
     def confirmations(self, tx_hashes: Iterable[str]) -> Generator[Outcome, None, None]:
         """`Confirmed` or `Dropped` for each transaction, as soon as it is known. Ends after the last one.

@@ -506,6 +506,7 @@ class Payment(
 
     tx_hash: HashText
     block_height: Height
+    transaction_index: Position
     sender: AddressText = msgspec.field(name="from")
     to: AddressText
     value: Value

@@ -11,11 +11,14 @@ import pytest
 from cairn.client import COIN, Account, AsyncClient, Client, Confirmed, Dropped
 from cairn.client.errors import (
     ConfirmationTimeout,
+    FollowLimit,
     InsufficientFunds,
+    InvalidField,
     InvalidProof,
     TxDropped,
     TxNotFound,
 )
+from cairn.client.following import Direction
 from cairn.client.models import ConfirmedTransaction, PendingTransaction, Submitted
 from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
@@ -43,7 +46,8 @@ async def test_amounts_as_strings_are_the_same_amounts(node: NodeProcess) -> Non
         (await client.proof(paid.tx_hash)).verify(paid.tx_hash)
         assert [tx async for tx in client.history(recipient)] == [paid]
         async with aclosing(client.payments(recipient, paid.block_height)) as payments:
-            assert await anext(payments) == paid
+            payment = await anext(payments)
+            assert (payment.tx_hash, payment.value) == (paid.tx_hash, COIN + 1)
         outcomes = [outcome async for outcome in client.confirmations([paid.tx_hash])]
         assert outcomes == [Confirmed(paid.tx_hash, paid.block_height)]
 
@@ -149,6 +153,37 @@ async def test_payments_come_once_and_in_order(node: NodeProcess) -> None:
             if len(received) == 160:
                 break
         assert received == list(range(160))
+
+
+async def test_payments_of_many_addresses_come_together_by_direction(node: NodeProcess) -> None:
+    """More than fit into one message, in the middle of which the own one is."""
+    async with patient(node.url) as client:
+        account, other = await funded(client), Account.create()
+        wallet, height = client.wallet(account), (await client.chain()).head.block_height + 1
+        mine = [*(f"0x{number:040x}" for number in range(1, 801)), account.address, other.address]
+        sent = [await wallet.send(to, 1) for to in (TO, mine[5], other.address, account.address)]
+        incoming = await client.wallet(Account.dev(0)).send(mine[700], 1, reference="for all")
+        await client.wait(incoming)
+        await client.wait(sent[-1])
+
+        async def take(direction: Direction | None, count: int) -> list[str]:
+            async with aclosing(client.payments(mine, height, direction)) as payments:
+                return [(await anext(payments)).tx_hash for _ in range(count)]
+
+        assert sorted(await take("in", 4)) == sorted([*sent[1:], incoming])
+        assert await take("out", 4) == sent
+        assert sorted(await take(None, 5)) == sorted([*sent, incoming])
+        async with aclosing(client.payments(iter([mine[700]]), height)) as payments:
+            assert (await anext(payments)).reference == "for all"
+        assert [payment async for payment in client.payments([])] == []
+
+
+async def test_payments_of_more_addresses_than_a_socket_follows_are_refused(node: NodeProcess) -> None:
+    async with patient(node.url) as client:
+        with pytest.raises(FollowLimit, match="at most 10000 addresses"):
+            await anext(client.payments(f"0x{number:040x}" for number in range(10_001)))
+        with pytest.raises(InvalidField, match="checksum"):
+            await anext(client.payments([TO, TO.swapcase().replace("X", "x")]))
 
 
 def test_the_faucet_and_the_probes(node: NodeProcess) -> None:

@@ -30,6 +30,12 @@ class Bench:
         connection = RecordingSocket()
         return connection, self.hub.attach(connection, client)
 
+    def payment(self, tx: Tx) -> dict[str, object]:
+        """What is told of a payment in the chain."""
+        location = self.chain.find_location(tx.hash)
+        assert location is not None
+        return payment(tx, *location)
+
     def commit(self, *txs: TxHash | Tx) -> int:
         height = self.chain.append(txs)
         self.hub.on_commit(height)
@@ -50,11 +56,12 @@ def confirmed(tx_hash: TxHash, height: int) -> dict[str, object]:
     return {"event": "txConfirmed", "txHash": hex_of(tx_hash), "blockHeight": height}
 
 
-def payment(tx: Tx, height: int) -> dict[str, object]:
+def payment(tx: Tx, height: int, position: int) -> dict[str, object]:
     return {
         "event": "payment",
         "txHash": hex_of(tx.hash),
         "blockHeight": height,
+        "transactionIndex": position,
         "from": hex_of(tx.sender),
         "to": hex_of(tx.to),
         "value": tx.value,

@@ -6,7 +6,7 @@ They are unix sockets, on which what one side writes the other can read at once:
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -30,7 +30,7 @@ from cairn.client.errors import (
     UnexpectedAnswer,
 )
 from cairn.client.events import EventChannel
-from cairn.client.models import Confirmed, Dropped
+from cairn.client.models import Confirmed, Dropped, Payment
 
 pytestmark = pytest.mark.virtual_time
 
@@ -363,6 +363,130 @@ async def test_an_error_of_rejoin_ends_the_following_of_transactions() -> None:
         with pytest.raises(ChainReverted) as reverted:
             await anext(channel(url).outcomes(HASHES[:1], refuse))
     assert reverted.value.height == 7
+
+
+SHOPS = [f"0x{number:040x}" for number in range(700)]
+Place = tuple[int, int]
+
+
+def payment(place: Place, to: str = SHOPS[0]) -> str:
+    fields = {"txHash": f"0x{place[0]:032x}{place[1]:032x}", "blockHeight": place[0], "transactionIndex": place[1]}
+    return json.dumps({"event": "payment", **fields, "from": "0x" + "b0" * 20, "to": to, "value": 5})
+
+
+def subscribed(first: int, **more: object) -> str:
+    return json.dumps({"event": "subscribed", "subscription": "payment", "fromHeight": first, "followed": 1, **more})
+
+
+def paying(
+    expected_from: int | None, messages: list[Place | int], end: Callable[[ServerConnection], Awaitable[None]]
+) -> Play:
+    """A node that is asked for `expected_from`, tells of payments and blocks, and ends."""
+
+    async def play(socket: ServerConnection) -> None:
+        request = await read(socket)
+        assert request["event"] == "payment"
+        assert request.get("fromHeight") == expected_from
+        await socket.send(subscribed(7 if expected_from is None else expected_from))
+        assert await read(socket) == {"action": "subscribe", "event": "newBlock"}
+        await socket.send(json.dumps({"event": "subscribed", "subscription": "newBlock", "fromHeight": 90}))
+        for message in messages:
+            await socket.send(new_block(message) if isinstance(message, int) else payment(message))
+        await end(socket)
+
+    return play
+
+
+async def take_places(node: EventChannel, from_height: int | None, count: int) -> list[Place | int]:
+    """Places of payments, and heights of blocks."""
+    places: list[Place | int] = []
+    async with aclosing(node.payments(SHOPS[:2], from_height, as_told)) as events:
+        async for event in events:
+            height = event.block_height
+            places.append((height, event.transaction_index) if isinstance(event, Payment) else height)
+            if len(places) == count:
+                break
+    return places
+
+
+async def test_payments_resume_behind_the_last_one_however_a_socket_ends() -> None:
+    parts = (
+        paying(5, [(5, 0), (5, 3), (6, 1)], cutting),
+        # Those of the block that had begun come again.
+        paying(6, [(6, 1), (6, 2), (6, 9)], closing(1013)),
+        paying(6, [(6, 1), (6, 2), (6, 9), 8, 9], closing(1001)),
+        paying(9, [], closing(1011)),
+        paying(9, [(9, 0), 10, (10, 0), (10, 1)], cutting),
+        paying(10, [(10, 0), (10, 1), (10, 2)], staying),
+    )
+    expected: list[Place | int] = [
+        (5, 0), (5, 3), (6, 1), (6, 2), (6, 9), 8, 9, (9, 0), 10, (10, 0), (10, 1), (10, 2),
+    ]  # fmt: skip
+    async with playing(*parts) as url:
+        assert await take_places(channel(url), 5, len(expected)) == expected
+
+
+async def test_payments_without_a_height_resume_from_the_height_of_the_answer() -> None:
+    async with playing(paying(None, [], cutting), paying(7, [(8, 1)], staying)) as url:
+        assert await take_places(channel(url), None, 1) == [(8, 1)]
+
+
+async def test_payments_after_a_revert_are_the_replacing_ones() -> None:
+    parts = (
+        paying(5, [(5, 0), 20], reverting(12)),
+        paying(13, [(14, 2)], reverting(2)),
+        paying(5, [(5, 0)], staying),
+    )
+    async with playing(*parts) as url:
+        assert await take_places(channel(url), 5, 4) == [(5, 0), 20, (14, 2), (5, 0)]
+
+
+async def test_addresses_that_fill_several_messages_are_followed_before_the_replay_begins() -> None:
+    """What the node tells before its last answer is part of the replay, too, or was before it."""
+
+    async def play(socket: ServerConnection) -> None:
+        asked: list[str] = []
+        for number in range(3):
+            request = await read(socket)
+            assert len(json.dumps(request)) < 16 * 1024
+            asked += request["addresses"]
+            assert request.get("fromHeight") == (4 if number == 2 else None)
+            await socket.send(payment((8, 3)))
+            await socket.send(subscribed(4 if number == 2 else 9))
+        assert asked == SHOPS
+        for place in ((3, 0), (4, 0), (8, 3)):
+            await socket.send(payment(place, SHOPS[-1]))
+        await staying(socket)
+
+    async with playing(play) as url, aclosing(channel(url).payments(SHOPS, 4, as_told)) as events:
+        assert [(await anext(events)).block_height for _ in range(2)] == [4, 8]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (refusal("FOLLOW_LIMIT", 429), FollowLimit),
+        (refusal("BLOCK_NOT_FOUND", 404), BlockNotFound),
+        (payment((5, 0), SHOPS[2]), UnexpectedAnswer),
+        (json.dumps({"event": "txDropped", "txHash": "0x", "reason": "expired"}), UnexpectedAnswer),
+        ('{"event":"payment"}', UnexpectedAnswer),
+    ],
+)
+async def test_a_refusal_or_an_unexpected_message_ends_the_payments(message: str, kind: type[Exception]) -> None:
+    async def play(socket: ServerConnection) -> None:
+        await socket.send(subscribed(5))
+        await socket.send(message)
+        await staying(socket)
+
+    async with playing(play) as url:
+        with pytest.raises(kind):
+            await take_places(channel(url), 5, 1)
+
+
+async def test_a_node_that_takes_no_message_of_this_size_is_an_error() -> None:
+    async with playing(closing(1009)) as url:
+        with pytest.raises(UnexpectedAnswer, match="ws_max_message_bytes"):
+            await take_places(channel(url), 5, 1)
 
 
 async def test_following_no_transaction_needs_no_node() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import TypeVar
 
 import msgspec
@@ -11,10 +12,10 @@ from msgspec.json import Decoder
 from cairn.client import following
 from cairn.client.errors import ChainChanged, ChainReverted
 from cairn.client.events import EventChannel, Rejoin
-from cairn.client.following import BlockFollower
+from cairn.client.following import BlockFollower, PaymentFollower
 from cairn.client.models import Block, Chain, Head, MempoolSize, Revert
 from cairn.client.transport import Query, Transport
-from cairn.domain.answers import NewBlock
+from cairn.domain.answers import NewBlock, Payment
 from tests.support.virtual_time import virtual_loop
 
 pytestmark = pytest.mark.virtual_time
@@ -112,9 +113,66 @@ class Channel(EventChannel):
         for block in self._node.blocks[told:]:
             yield NewBlock(block.block_height, block.hash)
 
+    async def payments(
+        self, addresses: Sequence[str], from_height: int | None, rejoin: Rejoin
+    ) -> AsyncGenerator[Payment | NewBlock, None]:
+        """One payment in each block, the oldest first; blocks only when they are new."""
+        replayed = len(self._node.blocks)
+        async with aclosing(self.blocks(from_height, rejoin)) as blocks:
+            async for block in blocks:
+                if block.block_height >= replayed:
+                    yield block
+                yield payment_in(block.block_height)
+
+
+SHOP = "0x" + "51" * 20
+
+
+def payment_in(height: int) -> Payment:
+    return Payment(tx_hash=f"0x{height:064x}", block_height=height, transaction_index=0, sender="0x", to=SHOP, value=1)
+
+
+async def paid(node: Node, after: Sequence[Block], from_height: int = 0, revert: Revert | None = None) -> list[int]:
+    follower = PaymentFollower(node, node.chain(), Channel(node, after, revert))
+    async with asyncio.timeout(PATIENCE_S):
+        return [payment.block_height async for payment in follower.payments([SHOP], from_height, "in")]
+
+
+async def test_payments_go_on_with_the_same_chain() -> None:
+    chain = chain_of("aa", 9)
+    assert await paid(Node(chain[:6]), chain, 2) == list(range(2, 9))
+
+
+@pytest.mark.parametrize("count", [2, 6, 9])
+async def test_payments_of_another_chain_raise_chain_changed(count: int) -> None:
+    """Also when it is lower and not later: a node that is alone is never behind."""
+    node = Node(chain_of("aa", 6))
+    with pytest.raises(ChainChanged) as changed:
+        await paid(node, chain_of("bb", count))
+    assert not isinstance(changed.value, ChainReverted)
+
+
+async def test_payments_that_a_revert_took_back_raise_chain_reverted() -> None:
+    chain = chain_of("aa", 6)
+    with pytest.raises(ChainReverted) as reverted:
+        await paid(Node(chain), branched(chain, 2, 9), revert=Revert(1, 2))
+    assert reverted.value.height == 2
+
+
+async def test_payments_below_a_revert_go_on_above_it() -> None:
+    """The chain was higher when it was looked at, but nothing of what was taken back was given."""
+    chain = chain_of("aa", 6)
+    node = Node(chain)
+    channel = Channel(node, branched(chain, 3, 8), Revert(1, 3))
+    follower = PaymentFollower(node, node.chain(), channel)
+    node.blocks = chain[:3]
+    async with asyncio.timeout(PATIENCE_S):
+        given = [payment.block_height async for payment in follower.payments([SHOP], 0, None)]
+    assert given == [0, 1, 2, 3, 4, 5, 6, 7]
+
 
 async def followed(node: Node, after: Sequence[Block], from_height: int = 0, revert: Revert | None = None) -> list[int]:
-    follower = BlockFollower(node, node.chain(), Channel(node, after, revert), lambda: None)
+    follower = BlockFollower(node, node.chain(), Channel(node, after, revert))
     async with asyncio.timeout(PATIENCE_S):
         return [block.block_height async for block in follower.blocks(from_height)]
 
@@ -179,7 +237,7 @@ async def test_another_chain_raises_chain_changed_and_not_reverted(revert: Rever
 
 async def test_only_the_newest_block_hashes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "REMEMBERED_BLOCKS", 3)
-    follower = BlockFollower(node := Node(chain_of("aa", 9)), node.chain(), Channel(node, node.blocks), lambda: None)
+    follower = BlockFollower(node := Node(chain_of("aa", 9)), node.chain(), Channel(node, node.blocks))
     async for block in follower.blocks(0):
         last = block.block_height
-    assert sorted(follower._given) == [last - 2, last - 1, last] == [6, 7, 8]
+    assert sorted(follower._seen._hashes) == [last - 2, last - 1, last] == [6, 7, 8]

@@ -1,7 +1,7 @@
 """Following a network behind a load balancer: each answer comes from another node, and some are blocks behind."""
 
 import random
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from cairn.client.models import (
     ConfirmedTransaction,
     Head,
     MempoolSize,
+    Payment,
     PendingTransaction,
     Transaction,
 )
@@ -65,13 +66,24 @@ def paying_chain(count: int, rng: random.Random) -> tuple[list[Block], list[Conf
     return blocks, paid
 
 
+def payment_of(tx: ConfirmedTransaction) -> Payment:
+    return Payment(
+        tx_hash=tx.tx_hash,
+        block_height=tx.block_height,
+        transaction_index=tx.transaction_index,
+        sender=tx.sender,
+        to=tx.to,
+        value=tx.value,
+    )
+
+
 class Balancer(Transport):
     """Nodes that have made the blocks so far, but for the newest few."""
 
     def __init__(self, blocks: list[Block], paid: list[ConfirmedTransaction], rng: random.Random) -> None:
         super().__init__("http://127.0.0.1:1", timeout_s=None, silence_timeout_s=1.0, tls=None)
         self._blocks = blocks
-        self._paid = paid
+        self.paid = paid
         self._rng = rng
         self.most_behind = 3
         self.oldest = 0
@@ -107,7 +119,7 @@ class Balancer(Transport):
         before = tuple(map(int, after.split("-")))
         found = [
             tx
-            for tx in reversed(self._paid)
+            for tx in reversed(self.paid)
             if tx.block_height <= head and (tx.block_height, tx.transaction_index) < before
         ]
         shown = found[: self._rng.randint(1, 4)]
@@ -132,6 +144,16 @@ class Announcements(EventChannel):
             if self._rng.random() < 0.2:
                 await rejoin(None)
 
+    async def payments(
+        self, addresses: Sequence[str], from_height: int | None, rejoin: Rejoin
+    ) -> AsyncGenerator[Payment | NewBlock, None]:
+        async with aclosing(self.blocks(from_height, rejoin)) as blocks:
+            async for announced in blocks:
+                yield announced
+                for tx in self._nodes.paid:
+                    if tx.block_height == announced.block_height:
+                        yield payment_of(tx)
+
 
 async def virtual_sleep(delay_s: float) -> None:
     done = virtual_loop().create_future()
@@ -145,35 +167,11 @@ async def test_nodes_behind_by_up_to_three_blocks_lose_no_block_and_no_payment(s
     blocks, paid = paying_chain(12, rng)
     nodes = Balancer(blocks, paid, rng)
     start = await nodes.get("/chain", Decoder(Chain))
-    payments = PaymentFollower(nodes, SHOP)
-    follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng), payments.forget)
-    seen: list[int] = []
-
-    async def watched() -> AsyncGenerator[Block, None]:
-        async for block in follower.blocks(0):
-            seen.append(block.block_height)
-            yield block
-
-    async with aclosing(payments.payments(watched())) as told:
-        assert [tx.tx_hash async for tx in told] == [tx.tx_hash for tx in paid]
-    assert seen == list(range(12))
-
-
-async def test_payments_read_ahead_are_told_once_after_a_lost_connection() -> None:
-    rng = random.Random(1)
-    blocks, paid = paying_chain(10, rng)
-    nodes = Balancer(blocks, paid, rng)
-    nodes.most_behind = 0
-    await virtual_sleep(20 * BLOCK_S)
-    follower = PaymentFollower(nodes, SHOP)
-
-    async def replayed() -> AsyncGenerator[Block, None]:
-        for block in blocks:
-            if block.block_height in (4, 7):
-                follower.forget()
-            yield block
-
-    assert [tx.tx_hash async for tx in follower.payments(replayed())] == [tx.tx_hash for tx in paid]
+    follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng))
+    assert [block.block_height async for block in follower.blocks(0)] == list(range(12))
+    payments = PaymentFollower(nodes, start, Announcements(nodes, blocks, rng))
+    async with aclosing(payments.payments([SHOP], 0, "in")) as told:
+        assert [payment.tx_hash async for payment in told] == [tx.tx_hash for tx in paid]
 
 
 async def test_a_block_that_no_node_keeps_any_more_is_an_error() -> None:
@@ -183,7 +181,7 @@ async def test_a_block_that_no_node_keeps_any_more_is_an_error() -> None:
     await virtual_sleep(20 * BLOCK_S)
     nodes.oldest = 5
     start = await nodes.get("/chain", Decoder(Chain))
-    follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng), lambda: None)
+    follower = BlockFollower(nodes, start, Announcements(nodes, blocks, rng))
     with pytest.raises(BlockNotKept):
         await anext(follower.blocks(2))
 

@@ -74,6 +74,7 @@ EVENTS: Messages = {
         Payment(
             tx_hash=HASH,
             block_height=1,
+            transaction_index=0,
             sender="0x" + "f3" * 20,
             to=ADDRESS,
             value=10**18,

@@ -51,7 +51,7 @@ class FoundPayment:
         self.position = position
         self.sender = tx.sender
         self.to = tx.to
-        self._payload = payment_json(tx, height)
+        self._payload = payment_json(tx, height, position)
         self._frame: bytes | None = None
 
     def frame(self, form: Form) -> bytes:

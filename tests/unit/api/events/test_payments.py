@@ -18,7 +18,7 @@ from cairn.time_shares import SLICE_S
 from tests.support.event_server import MemoryChain
 from tests.support.recording_socket import RecordingSocket
 from tests.support.transfers import address, transfer
-from tests.unit.api.hub_bench import Bench, confirmed, new_block, payment, settle
+from tests.unit.api.hub_bench import Bench, confirmed, new_block, settle
 
 pytestmark = pytest.mark.virtual_time
 
@@ -55,7 +55,7 @@ async def test_a_transfer_in_or_out_is_told_and_no_other(bench: Bench) -> None:
     paid_in, paid_out, foreign = pay(2, 1), pay(1, 2, value=MAX_UINT256), pay(2, 4)
     bench.commit(paid_in, foreign, paid_out)
     await settle()
-    assert connection.messages == [payment(paid_in, 1), payment(paid_out, 1)]
+    assert connection.messages == [bench.payment(paid_in), bench.payment(paid_out)]
     assert len(connection.writes) == 1
     assert other.messages == []
 
@@ -69,7 +69,7 @@ async def test_a_transfer_between_followed_addresses_or_to_oneself_is_told_once(
     replay, replaying = bench.join()
     bench.hub.follow_addresses(replaying, [ALICE, BOB], 0)
     await settle()
-    assert connection.messages == replay.messages == [payment(between, 1), payment(to_herself, 1)]
+    assert connection.messages == replay.messages == [bench.payment(between), bench.payment(to_herself)]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ async def test_a_payment_with_data_says_so_and_a_printable_one_its_reference(
     bench.hub.follow_addresses(bench.hub.attach(strings, form=as_strings), [ALICE], None)
     bench.commit(paid)
     await settle()
-    assert connection.messages == [payment(paid, 1) | told]
-    assert strings.messages == [payment(paid, 1) | told | {"value": "1"}]
+    assert connection.messages == [bench.payment(paid) | told]
+    assert strings.messages == [bench.payment(paid) | told | {"value": "1"}]
     assert msgspec.convert(connection.messages[0], Payment).reference == told.get("reference")
 
 
@@ -100,7 +100,7 @@ async def test_amounts_are_strings_on_a_socket_that_asks_for_them(bench: Bench) 
     paid = pay(2, 1, value=10**30)
     bench.commit(paid)
     await settle()
-    assert connection.messages == [payment(paid, 1) | {"value": str(10**30)}]
+    assert connection.messages == [bench.payment(paid) | {"value": str(10**30)}]
 
 
 async def test_a_block_comes_before_its_confirmations_and_those_before_its_payments() -> None:
@@ -114,8 +114,8 @@ async def test_a_block_comes_before_its_confirmations_and_those_before_its_payme
     bench.commit(paid[2], paid[3])
     await settle()
     assert connection.messages == [
-        new_block(1), payment(paid[0], 1), new_block(2), payment(paid[1], 2),
-        new_block(3), confirmed(paid[3].hash, 3), payment(paid[2], 3), payment(paid[3], 3),
+        new_block(1), bench.payment(paid[0]), new_block(2), bench.payment(paid[1]),
+        new_block(3), confirmed(paid[3].hash, 3), bench.payment(paid[2]), bench.payment(paid[3]),
     ]  # fmt: skip
 
 
@@ -156,7 +156,7 @@ async def test_a_replay_finds_all_however_many_are_followed(count: int) -> None:
     bench.commit(*(last := [pay(1, 100, 10_000), pay(1, 99, 10_001)]))
     await settle()
     expected = [
-        payment(tx, height)
+        bench.payment(tx)
         for height, block in enumerate([*blocks, last], start=1)
         for tx in block
         if height >= 7 and int.from_bytes(tx.to, "big") in followed
@@ -182,7 +182,7 @@ async def test_a_block_in_which_thousands_are_paid_is_sent_in_steps_to_one_who_f
     connection, subscriber = bench.join()
     bench.hub.follow_addresses(subscriber, [ALICE], 0)
     await settle()
-    assert connection.messages == [payment(tx, 1) for tx in block if tx.to == ALICE]
+    assert connection.messages == [bench.payment(tx) for tx in block if tx.to == ALICE]
     assert len(connection.writes) == -(-1_500 // CHUNK_FRAMES)
 
 
@@ -200,12 +200,12 @@ async def test_a_new_block_is_matched_in_steps(followed: int) -> None:
     bench.hub.subscribe_blocks(late_subscriber, None)
     assert bench.hub.follow_addresses(late_subscriber, [address(1_299)], None) == 1
     await settle()
-    expected = [payment(tx, 1) for tx in block if int.from_bytes(tx.to, "big") < 1_000 + followed]
+    expected = [bench.payment(tx) for tx in block if int.from_bytes(tx.to, "big") < 1_000 + followed]
     assert connection.messages == expected
-    assert late.messages == [new_block(1), *(payment(tx, 1) for tx in block if tx.to == address(1_299))]
+    assert late.messages == [new_block(1), *(bench.payment(tx) for tx in block if tx.to == address(1_299))]
     bench.commit(more := pay(1_000, 1_299, 9_999))
     await settle()
-    assert connection.messages[-1] == late.messages[-1] == payment(more, 2)
+    assert connection.messages[-1] == late.messages[-1] == bench.payment(more)
 
 
 async def test_a_replay_that_ends_while_a_new_block_is_matched_without_it_misses_nothing() -> None:
@@ -219,9 +219,9 @@ async def test_a_replay_that_ends_while_a_new_block_is_matched_without_it_misses
     bench.hub.follow_addresses(subscriber, [ALICE], 0)
     for _ in range(5):
         await asyncio.sleep(0)
-    assert connection.messages == [payment(first, 1)]
+    assert connection.messages == [bench.payment(first)]
     await settle()
-    assert connection.messages == [payment(first, 1), payment(block[0], 2)]
+    assert connection.messages == [bench.payment(first), bench.payment(block[0])]
 
 
 async def test_blocks_without_a_followed_payment_touch_no_socket(bench: Bench) -> None:
@@ -249,7 +249,7 @@ async def test_a_full_socket_gets_all_when_it_resumes(bench: Bench) -> None:
     assert connection.writes == []
     connection.resume()
     await settle()
-    assert connection.messages == [payment(tx, height) for height, tx in enumerate(paid, start=1)]
+    assert connection.messages == [bench.payment(tx) for tx in paid]
 
 
 async def test_sockets_that_lag_a_little_read_nothing_for_themselves(bench: Bench) -> None:
@@ -277,7 +277,7 @@ async def test_an_address_that_is_added_begins_where_the_socket_is() -> None:
     bench.commit(*(last := [pay(2, 1, 9), pay(2, 3, 9)]))
     await settle()
     assert heights_of(connection) == [("payment", 4), ("payment", 5), ("payment", 6), ("payment", 6)]
-    assert connection.messages[-2:] == [payment(tx, 6) for tx in last]
+    assert connection.messages[-2:] == [bench.payment(tx) for tx in last]
 
 
 async def test_an_address_that_is_added_within_a_block_begins_with_the_next() -> None:
@@ -291,8 +291,8 @@ async def test_an_address_that_is_added_within_a_block_begins_with_the_next() ->
     assert subscriber.followed_addresses == 2
     await settle()
     assert connection.messages == [
-        *(payment(tx, 1) for tx in blocks[0] if tx.to == ALICE),
-        *(payment(tx, 2) for tx in blocks[1]),
+        *(bench.payment(tx) for tx in blocks[0] if tx.to == ALICE),
+        *(bench.payment(tx) for tx in blocks[1]),
     ]
 
 
@@ -303,7 +303,7 @@ async def test_a_height_moves_all_addresses_there() -> None:
     bench.hub.follow_addresses(subscriber, [ALICE], None)
     assert bench.hub.follow_addresses(subscriber, [CAROL], 3) == 3
     await settle()
-    expected = [payment(tx, height) for height in (3, 4) for tx in blocks[height - 1]]
+    expected = [bench.payment(tx) for block in blocks[2:] for tx in block]
     assert connection.messages == expected
     bench.hub.follow_addresses(subscriber, [ALICE], 4)
     await settle()
@@ -327,7 +327,7 @@ async def test_what_is_no_longer_followed_is_not_told() -> None:
     bench.hub.unfollow_addresses(subscriber, [ALICE, BOB])
     assert subscriber.followed_addresses == 1
     await settle()
-    assert connection.messages == [payment(tx, height) for height in (1, 2, 3) for tx in paid[height - 1][1:]]
+    assert connection.messages == [bench.payment(tx) for _, tx in paid]
     bench.hub.unfollow_addresses(subscriber, [CAROL])
     bench.commit(pay(2, 3, 9))
     await settle()
@@ -449,7 +449,7 @@ async def test_a_revert_closes_the_socket(bench: Bench) -> None:
     bench.hub.follow_addresses(subscriber, [ALICE], 1)
     bench.hub.on_commit(1)
     await settle()
-    assert again.messages == [payment(paid, 1)]
+    assert again.messages == [bench.payment(paid)]
     assert heights_of(connection) == [("payment", 1)]
 
 
