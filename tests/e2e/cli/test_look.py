@@ -103,11 +103,28 @@ def test_a_history(user: User, payment: Any) -> None:
     assert user.invoke("account", unused, "--history").stdout == f"{unused} has sent and received nothing.\n"
 
 
+def test_references_are_shown_by_each_command_and_what_is_not_text_in_hex(user: User) -> None:
+    shown, hidden = (
+        user.json("send", "dev6", "dev7", "1", *given)
+        for given in (("--reference", "invoice \u05d0\u05d1 4711"), ("--data", "0x1b5b33316d"))
+    )
+    assert (shown["reference"], shown["fee"]) == ("invoice אב 4711", (21_000 + 16 * 17) * 10**9)
+    assert shown["data"] == "0x" + "invoice אב 4711".encode().hex()
+    assert (hidden["data"], "reference" in hidden) == ("0x1b5b33316d", False)
+    assert "reference    invoice אב 4711\n" in user.invoke("tx", shown["txHash"]).stdout
+    assert "data         0x1b5b33316d\n" in user.invoke("tx", hidden["txHash"], "--proof").stdout
+    heading, newest, before = user.invoke("account", "dev7", "--history").stdout.splitlines()
+    assert heading.split()[-1] == "reference"
+    assert newest.endswith(f"{hidden['txHash']}  0x1b5b33316d")
+    assert before.endswith(f"{shown['txHash']}  invoice אב 4711")
+
+
 def test_the_chain(user: User) -> None:
     assert user.json("chain") == get_anew(f"{user.url}/chain").json()
     shown = user.invoke("chain").stdout
     assert "chain id    1337\n" in shown
     assert "a block     holds 10,000 transfers at most\n" in shown
+    assert "reference   256 bytes at most\n" in shown
 
 
 def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:

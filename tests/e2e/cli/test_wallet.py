@@ -14,7 +14,7 @@ from tests.e2e.cli.conftest import PASSWORD, User
 from tests.support.node_process import NodeProcess, command
 from tests.support.pace import PATIENCE_S
 from tests.support.programs import need_program
-from tests.support.public import get_anew
+from tests.support.public import get_anew, post_anew
 
 ALICE = checksum_address(DEV_KEYS[5][0])
 STRANGER_KEY = bytes([7]) * 32
@@ -102,6 +102,24 @@ def test_a_script_is_not_asked_and_gets_the_interface_s_own_json(alice: User) ->
     pending = alice.json("send", "alice", "dev1", "1", "--no-wait", "--yes", CAIRN_PASSWORD=PASSWORD)
     assert pending == {"status": "pending", "txHash": pending["txHash"]}
     assert alice.json("tx", pending["txHash"], "--wait", "30")["status"] == "confirmed"
+
+
+def test_a_reference_that_is_longer_than_the_chain_allows_is_refused_before_the_password_is_asked_for(
+    alice: User,
+) -> None:
+    result = alice.run("send", "alice", "dev1", "1", "--reference", "a" * 257)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("cairn: the data has 257 bytes; this chain takes 256")
+
+
+def test_a_transfer_with_a_reference_is_signed_offline_and_sent_later(alice: User) -> None:
+    alone = ("--nonce", "0", "--gas-price", "1gwei", "--chain-id", "1337", "--node", "http://127.0.0.1:1")
+    args = ("sign", "dev8", STRANGER, "5", "--reference", "invoice 4711", *alone)
+    assert "reference    invoice 4711\nfee          21,192 gwei\n" in alice.invoke(*args).stdout
+    body = alice.json(*args)
+    assert (body["data"], body["gas"]) == ("0x" + b"invoice 4711".hex(), 21_192)
+    tx_hash = post_anew(f"{alice.url}/tx", body).json()["txHash"]
+    assert get_anew(f"{alice.url}/tx/{tx_hash}", wait=60).json()["reference"] == "invoice 4711"
 
 
 def test_payments_of_one_account_at_the_same_time_all_arrive(alice: User) -> None:
