@@ -19,7 +19,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client explorer-types ways shape lock clean mutants coverage check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client explorer-types ways shape lock clean mutants coverage check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -82,6 +82,9 @@ chaos: $(STAMP) cometbft programs ## Do faults of every kind to real nodes under
 
 kills: $(STAMP) cometbft ## Kill nodes under load again and again, alone and in a network: make kills KILLS=1000 NETWORK=100; writes reports/kills.md
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) --nodes $(or $(NODES),2) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
+
+shop: $(STAMP) js ## Kill the shop of the tutorial and its node again and again: make shop KILLS=200; writes reports/shop.md
+	$(BIN)/python -m tests.chaos.shop_kills --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP) cometbft ## Run nodes under mixed load for long, alone and in a network: make soak MINUTES=30 NETWORK=7; writes reports/soak.md
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))

@@ -34,6 +34,7 @@ OWN_TEST = {
     "docs/send.md": "e2e/test_send_page.py::test_the_commands_work_in_their_order",
     "docs/test-your-app.md": "e2e/client/test_testing_page.py::test_the_page_as_it_is_printed",
     "docs/tutorial.md": "e2e/test_tutorial.py::test_the_tutorial",
+    "docs/typescript-shop.md": "e2e/test_shop.py::test_the_page_in_typescript",
     "docs/typescript.md": "e2e/typescript/test_typescript_page.py::test_the_page_works_as_it_stands",
 }
 """Pages that tell a story of their own, with the test that follows it."""

@@ -1,4 +1,4 @@
-"""The web shops of docs/tutorial.md, as processes that a test can kill, and the books that they keep."""
+"""The web shops of docs/tutorial.md and docs/typescript-shop.md, as processes that a test can kill, and their books."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.support.ports import free_ports
 from tests.support.typescript import run
 
 PAGE = Page("docs/tutorial.md")
-IN_TYPESCRIPT = PAGE.section("The same shop in TypeScript")
+IN_TYPESCRIPT = Page("docs/typescript-shop.md")
 DOOMED_PYTHON = ROOT / "tests" / "support" / "doomed_shop.py"
 DOOMED_JAVASCRIPT = ROOT / "tests" / "js" / "doomed_shop.mjs"
 DOCUMENTED_PORT = re.compile(r"\b8000\b")
@@ -31,13 +31,14 @@ class Books(NamedTuple):
     """What a shop has on disk."""
 
     tickets: dict[str, str]
-    """Of each paid order, by its amount."""
+    """Of each paid order, by its reference."""
+    payments: list[str]
+    """The transactions that were booked, in their order."""
     refunds: list[str]
-    """The transactions that paid for nothing, in the order in which they were booked."""
+    """Those of them that paid for nothing."""
 
-    @property
-    def booked(self) -> int:
-        return len(self.tickets) + len(self.refunds)
+
+NO_BOOKS = Books({}, [], [])
 
 
 class Shop(ABC):
@@ -74,15 +75,15 @@ class PythonShop(Shop):
 
     def books(self) -> Books:
         if not (self.directory / "shop.db").exists():
-            return Books({}, [])
+            return NO_BOOKS
         with closing(sqlite3.connect(self.directory / "shop.db", timeout=PATIENCE_S)) as books, books:
-            # Both as of one moment.
+            # All as of one moment.
             books.execute("BEGIN")
-            if not books.execute("SELECT 1 FROM sqlite_master WHERE name = 'cursor'").fetchone():
-                return Books({}, [])
-            tickets = dict(books.execute("SELECT amount, ticket FROM orders WHERE ticket IS NOT NULL"))
-            refunds = books.execute("SELECT tx_hash FROM refunds ORDER BY rowid")
-            return Books(tickets, [tx_hash for (tx_hash,) in refunds])
+            if not books.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
+                return NO_BOOKS
+            tickets = dict(books.execute("SELECT 'order ' || number, ticket FROM orders WHERE ticket IS NOT NULL"))
+            noted = books.execute("SELECT tx_hash, refund_to FROM payments ORDER BY rowid").fetchall()
+            return Books(tickets, [tx_hash for tx_hash, _ in noted], [tx_hash for tx_hash, to in noted if to])
 
     def open_doomed(self, rng: random.Random) -> "OpenShop":
         # Most moments that matter are those of payments.
@@ -99,23 +100,26 @@ class TypeScriptShop(Shop):
     def books(self) -> Books:
         path = self.directory / "shop.json"
         if not path.exists():
-            return Books({}, [])
+            return NO_BOOKS
         books = json.loads(path.read_text())
-        tickets = {order["amount"]: order["ticket"] for order in books["orders"] if order["ticket"]}
-        return Books(tickets, [refund["txHash"] for refund in books["refunds"]])
+        orders = enumerate(books["orders"], 1)
+        tickets = {f"order {number}": order["ticket"] for number, order in orders if order["ticket"]}
+        noted = books["payments"]
+        refunds = [each["txHash"] for each in noted if each["refundTo"]]
+        return Books(tickets, [each["txHash"] for each in noted], refunds)
 
     def open_doomed(self, rng: random.Random) -> "OpenShop":
         command = ["node", "--import", str(DOOMED_JAVASCRIPT), "shop.mjs"]
         return OpenShop(self, command, KILLED_AT=str(rng.randrange(1, 60)))
 
 
-def compile_shop(directory: Path, node_url: str, packages: Path) -> None:
-    """Generate the types and compile the program, as the page says."""
+def compile_shop(directory: Path, packages: Path) -> None:
+    """Compile the program, as the page says."""
     (directory / "node_modules").symlink_to(packages)
     [text] = IN_TYPESCRIPT.code("typescript", "shop.mts")
     (directory / "shop.mts").write_text(text)
-    for line, _ in IN_TYPESCRIPT.steps("npx"):
-        run(line.replace(DOCUMENTED_ADDRESS, node_url.removeprefix("http://")), directory)
+    [(line, _)] = IN_TYPESCRIPT.steps("npx")
+    run(line, directory)
 
 
 class OpenShop:
@@ -124,6 +128,8 @@ class OpenShop:
     def __init__(self, shop: Shop, command: Sequence[str], **environment: str) -> None:
         self._shop = shop
         self._printed = shop.directory / "printed"
+        # Node.js 20 has a WebSocket, too, if it is asked for.
+        environment["NODE_OPTIONS"] = "--experimental-websocket"
         with self._printed.open("wb") as out:
             self._process = subprocess.Popen(
                 command, cwd=shop.directory, env=os.environ | environment, stdout=out, stderr=subprocess.PIPE
@@ -135,7 +141,11 @@ class OpenShop:
 
     def await_booked(self, count: int) -> None:
         """Return once it has so many payments in its books."""
-        self._await(lambda: self._shop.books().booked >= count, f"{count} payments")
+        self._await(lambda: len(self._shop.books().payments) >= count, f"{count} payments")
+
+    @property
+    def is_open(self) -> bool:
+        return self._process.poll() is None
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         wait_until(lambda: condition() or self._process.poll() is not None, PATIENCE_S, what)
