@@ -36,6 +36,7 @@ OWN_TEST = {
     "docs/tutorial.md": "e2e/test_tutorial.py::test_the_tutorial",
     "docs/typescript-shop.md": "e2e/test_shop.py::test_the_page_in_typescript",
     "docs/typescript.md": "e2e/typescript/test_typescript_page.py::test_the_page_works_as_it_stands",
+    "docs/webhooks.md": "e2e/test_webhooks_page.py::test_the_receiver_of_the_page_takes_what_is_signed_and_new_once",
 }
 """Pages that tell a story of their own, with the test that follows it."""
 SHELL_BLOCKS = {
