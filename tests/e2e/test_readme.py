@@ -103,8 +103,11 @@ def test_curl_prints_what_the_readme_shows(terminal: Terminal) -> None:
         assert steady(terminal.run(line)) == steady(shown.strip())
 
 
-def test_events_print_what_the_page_shows(terminal: Terminal) -> None:
-    [(line, shown)] = Page("docs/events.md").steps("websockets ")
+@pytest.mark.parametrize("number", [0, 1])
+def test_events_print_what_the_page_shows(terminal: Terminal, number: int) -> None:
+    steps = Page("docs/events.md").steps("websockets ")
+    assert len(steps) == 2
+    line, shown = steps[number]
     expected = messages(shown)
     printed = terminal.directory / "printed"
     with (
