@@ -63,22 +63,27 @@ def block_json(block_hash: BlockHash, header: BlockHeader, tx_hashes: bytes) -> 
     listed = ""
     if tx_hashes:
         listed = '"0x' + tx_hashes.hex(",", -32).replace(",", '","0x') + '"'
-    before, behind = around_transactions(block_hash, header)
-    return b"".join((before, listed.encode(), behind))
+    before, behind = _around_transactions(block_hash, header)
+    return f"{before}{listed}{behind}".encode()
 
 
 def around_transactions(block_hash: BlockHash, header: BlockHeader) -> tuple[bytes, bytes]:
     """The public JSON of a block, but for what stands in the brackets of its list of transactions."""
+    before, behind = _around_transactions(block_hash, header)
+    return before.encode(), behind.encode()
+
+
+def _around_transactions(block_hash: BlockHash, header: BlockHeader) -> tuple[str, str]:
     before = (
         f'{{"blockHeight":{header.height},"hash":"0x{block_hash.hex()}","previousHash":"0x{header.previous_hash.hex()}"'
         f',"timestamp":{header.timestamp},"transactions":['
     )
     behind = (
         f'],"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
-        f',"transactionCount":{header.tx_count},"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}'
-        f',"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
+        f',"transactionCount":{header.tx_count},"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}"'
+        f',"chainId":{header.chain_id},"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
     )
-    return before.encode(), behind.encode()
+    return before, behind
 
 
 def header_view(block_hash: BlockHash, header: BlockHeader) -> Header:

@@ -209,13 +209,14 @@ class ChainReads(ABC):
     def confirmed_at(self, height: int, position: int) -> bytes:
         return confirmed_json(self.tx_at(height, position), height, position, self.block_hash(height))
 
-    def block_at(self, height: int) -> bytes:
-        """The public JSON of the block at a height that is known to exist."""
-        block_hash, header = self.get_header(height)
+    def find_block(self, block_hash: BlockHash) -> bytes | None:
+        """The public JSON of a block. Raises `BlockNotFound` if it is not kept any more."""
         answer = self._blocks.use(block_hash)
         if answer is None:
-            answer = block_json(block_hash, header, self.tx_hashes(height))
-            self._blocks.keep(block_hash, answer)
+            height = self.find_height(block_hash)
+            if height is not None:
+                answer = block_json(*self.get_header(height), self.tx_hashes(height))
+                self._blocks.keep(block_hash, answer)
         return answer
 
 

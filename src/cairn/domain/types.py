@@ -78,7 +78,8 @@ class Tx(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def fee(self) -> int:
-        return self.gas_used * self.gas_price
+        # Not by `gas_used`: each transaction that is shown passes here.
+        return (intrinsic_gas(self.data) if self.data else TRANSFER_GAS) * self.gas_price
 
     @property
     def debit(self) -> int:

@@ -291,9 +291,23 @@ async def test_parts_that_are_missing_are_damage(core: Core, view: ChainView, mo
     monkeypatch.setattr(FollowerStore, "find_record", lambda self, height, position: None)
     with pytest.raises(Corrupt, match="transaction 0 of block 1"):
         view.find_confirmed(signed(0).hash)
+    block_hash = view.block_hash(1)
     monkeypatch.setattr(FollowerStore, "find_header", lambda self, height: None)
     with pytest.raises(Corrupt, match="block 1"):
-        view.block_at(1)
+        view.find_block(block_hash)
+
+
+async def test_a_block_that_is_asked_for_again_is_not_read_again(
+    core: Core, view: ChainView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(core, view)
+    make_block(core)
+    view.on_commit(1)
+    block_hash = view.block_hash(1)
+    first = view.find_block(block_hash)
+    for read in ("find_height", "find_header", "tx_hashes"):
+        monkeypatch.setattr(FollowerStore, read, None)
+    assert view.find_block(block_hash) is first is not None
 
 
 async def test_block_hashes_do_not_pile_up(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ from cairn.domain.transactions import decode_record
 from cairn.domain.types import BlockHash, TxHash
 from cairn.time_shares import give_way, in_slices
 
+IS_FULL = {"hashes": False, "full": True}
 IMMUTABLE = "public, max-age=31536000, immutable"
 SENT_AT_ONCE = 64
 """Transactions of a full block that are read and written in one step: about a millisecond."""
@@ -244,38 +245,40 @@ class Lookups:
         one on each line. Full transactions are sent as they are read.
         """
         form = amounts_of(query)
-        is_full = choice_of(query, "transactions", {"hashes": False, "full": True}, False)
-        height, caching = await self._find_block(request.path_params["hash"])
+        is_full = choice_of(query, "transactions", IS_FULL, False)
+        block_hash, caching = await self._find_block(request.path_params["hash"])
+        answer = self._view.find_block(block_hash)
+        if answer is None:
+            # By its hash, it may be known to other workers already.
+            await self._view.reach_head()
+            answer = self._view.find_block(block_hash)
+        if answer is None:
+            raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
         if is_full:
-            return self._full_block(height, request, form, caching)
-        etag = _tag(self._view.block_hash(height), form)
-        return cached_response(request, form(self._view.block_at(height)), etag, caching)
+            return self._full_block(block_hash, request, form, caching)
+        return cached_response(request, form(answer), _tag(block_hash, form), caching)
 
-    async def _find_block(self, named: str) -> tuple[int, str]:
-        """The height of a block, and how its answer may be cached."""
-        self._view.get_info()
+    async def _find_block(self, named: str) -> tuple[BlockHash, str]:
+        """The hash of a block, and how its answer may be cached."""
+        info = self._view.get_info()
         if named == "latest":
-            return await self._view.reach_head(), REVALIDATE
+            return self._view.block_hash(await self._view.reach_head()), REVALIDATE
         height = find_number(named)
         if height is not None:
             await self._view.check_height(height)
             # Not cached by height: a dev chain that is made again has another block there.
-            return height, REVALIDATE
+            return self._view.block_hash(height), REVALIDATE
         if not named.startswith("0x"):
             raise InvalidHash("name a block by its hash (0x and 64 hexadecimal digits), its height, or latest")
-        block_hash = BlockHash(parse_hash(named, "block"))
+        # After a revert of a dev chain the block no longer exists.
+        return BlockHash(parse_hash(named, "block")), REVALIDATE if info.signs_for else IMMUTABLE
+
+    def _full_block(self, block_hash: BlockHash, request: Request, form: Form, caching: str) -> Response:
         height = self._view.find_height(block_hash)
         if height is None:
-            await self._view.reach_head()
-            height = self._view.find_height(block_hash)
-        if height is None:
-            raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
-        # After a revert of a dev chain the block no longer exists.
-        return height, REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
-
-    def _full_block(self, height: int, request: Request, form: Form, caching: str) -> Response:
+            raise BlockNotFound(f"block {hex_text(block_hash)} is not kept by this node any more")
         is_lines = accepts_ndjson(request)
-        etag = f"{_tag(self._view.block_hash(height), form)}-{'lines' if is_lines else 'full'}"
+        etag = f"{_tag(block_hash, form)}-{'lines' if is_lines else 'full'}"
         headers = cache_headers(etag, caching) | {"Vary": "Accept"}
         known = not_modified(request, etag, caching)
         if known is not None:
