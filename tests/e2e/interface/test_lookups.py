@@ -16,6 +16,7 @@ from tests.support.replay import header_of, raw
 from tests.support.wallet import COIN, GWEI, TRANSFER_FEE, new_account, sign_transfer
 
 RECIPIENT = "0x" + "22" * 20
+TRANSFER_FIELDS = ("from", "to", "value", "nonce", "gas", "gasPrice")
 UNKNOWN = "0x" + "ab" * 32
 BAD_HASHES = [
     "0x", "0x12", "ab" * 32, "0x" + "ab" * 31, "0x" + "ab" * 33, UNKNOWN + "0", "0x" + "zz" * 32, "0X" + "ab" * 32,
@@ -67,7 +68,7 @@ def test_pending_transaction_has_no_block(node: PublicNode) -> None:
     node.submit(held)
     tx = node.read(f"/tx/{held.tx_hash}")
     assert tx["status"] == "pending"
-    assert set(tx) == {"txHash", "status", "from", "to", "value", "nonce", "gas", "gasPrice"}
+    assert set(tx) == {"txHash", "status", *TRANSFER_FIELDS, "queued", "queuedReason"}
 
 
 def test_hash_in_upper_case_is_the_same(node: PublicNode, confirmed: dict[str, Any]) -> None:
@@ -168,7 +169,7 @@ def test_the_mempool_lists_a_senders_transactions_by_nonce(node: PublicNode) -> 
     items = answer.json()
     assert [item["txHash"] for item in items] == hashes
     assert [item["nonce"] for item in items] == [1, 2, 3]
-    assert set(items[0]) == {"txHash", "from", "to", "value", "nonce", "gas", "gasPrice", "receivedAt"}
+    assert set(items[0]) == {"txHash", *TRANSFER_FIELDS, "receivedAt", "queued", "queuedReason"}
     assert answer.headers["x-total-count"] == "3"
     assert "link" not in answer.headers
     assert set(hashes) <= {item["txHash"] for item in node.read("/mempool", limit=1000)}
