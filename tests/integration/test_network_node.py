@@ -42,6 +42,7 @@ from tests.support.core_fixtures import (
 )
 from tests.support.network import scratch_parent
 from tests.support.pace import PATIENCE_S
+from tests.support.tx_data import data_by_number
 
 
 class Validator:
@@ -173,6 +174,19 @@ async def test_every_type_passes_the_journal_bundles_and_blocks_of_cometbft(vali
         assert list(map(decode_record, mined)) == txs
         paid = len(txs) + 21_000 * sum(MIXED_PRICES)
         assert core._chain.account(ACCOUNTS[0]).balance == validator.genesis.alloc[ACCOUNTS[0]] - paid
+        await check_against_cometbft(validator, core)
+        assert audit(core._chain) == 0
+
+
+async def test_data_passes_the_journal_bundles_and_blocks_of_cometbft(validator: Validator) -> None:
+    txs = [signed(nonce, data=data_by_number(nonce)) for nonce in range(30)]
+    async with validator.core() as core:
+        for tx in txs:
+            await core.submit(tx)
+    async with validator.running() as core:
+        await confirmed(core, len(txs))
+        mined = [record for height in range(1, core.head + 1) for record in core._chain.records(height)]
+        assert list(map(decode_record, mined)) == txs
         await check_against_cometbft(validator, core)
         assert audit(core._chain) == 0
 
