@@ -84,13 +84,14 @@ async def test_a_transfer_has_the_published_shape(node: RestNode) -> None:
 
 
 async def test_answers_fit_the_published_schemas(node: RestNode) -> None:
-    for nonce in range(3):
-        await call(node, "eth_sendRawTransaction", raw(signed(nonce)))
+    for nonce, data in enumerate((b"", b"invoice 4711", b"\x00")):
+        await call(node, "eth_sendRawTransaction", raw(signed(nonce, data=data)))
     node.mine()
     for full in (False, True):
         for name in ("0x0", "0x1", "latest", "earliest", "safe", "finalized"):
             assert_fits(await call(node, "eth_getBlockByNumber", name, full), "Block")
-    assert_fits(await call(node, "eth_getTransactionByHash", hash_of(signed(1))), "TransactionInfo")
+    tx_hash = hash_of(signed(1, data=b"invoice 4711"))
+    assert_fits(await call(node, "eth_getTransactionByHash", tx_hash), "TransactionInfo")
     receipts = await call(node, "eth_getBlockReceipts", "latest")
     assert len(receipts) == 3
     for receipt in receipts:

@@ -35,8 +35,9 @@ telling = st.sampled_from(
         "0x0",
         "0x1",
         "0x01",
-        hash_of(signed(0)),
+        hash_of(signed(0, data=b"\0")),
         raw(signed(1)),
+        raw(signed(1, data=b"invoice 4711")),
         "0x" + "00" * 32,
     ]
 )
@@ -57,6 +58,7 @@ FIELDS = [
     "gasPrice",
     "nonce",
     "data",
+    "input",
     "type",
     "chainId",
     "blockNumber",
@@ -99,7 +101,9 @@ class OpenNode:
         self._opening = rest_node(directory)
         self._node: RestNode = self._loop.run_until_complete(self._opening.__aenter__())
         self.post(
-            json.dumps({"jsonrpc": "2.0", "method": "eth_sendRawTransaction", "params": [raw(signed(0))]}).encode()
+            json.dumps(
+                {"jsonrpc": "2.0", "method": "eth_sendRawTransaction", "params": [raw(signed(0, data=b"\0"))]}
+            ).encode()
         )
         self._node.mine()
 

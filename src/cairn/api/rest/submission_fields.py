@@ -204,7 +204,7 @@ def read_data(data: object, reference: object) -> bytes:
             raise InvalidField("data", "expected a string, 0x and two hexadecimal digits for each byte")
         return found
     if data is not UNSET:
-        raise InvalidField("reference", "is the text of data: give one of the two")
+        raise InvalidField("reference", "is given together with data, which it is the text of: give one of the two")
     if not isinstance(reference, str) or isinstance(reference, _Number):
         raise InvalidField("reference", "expected a string")
     return data_of(reference)
