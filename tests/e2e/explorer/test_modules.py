@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -13,6 +14,8 @@ from eth_utils.crypto import keccak
 from playwright.sync_api import Browser
 
 from cairn.client import Account
+from cairn.domain.references import reference_of
+from cairn.domain.types import intrinsic_gas
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
 
@@ -114,6 +117,7 @@ def test_the_sender_is_recovered_from_a_signature(modules: Modules) -> None:
             random.choice([0, 127, 128, 2**256 - 1, random.getrandbits(80)]),
             nonce=random.choice([0, 1, 2**64 - 1]),
             chain_id=chain_id,
+            data=random.choice([b"", b"\0", b"\x7f", b"\x80", random.randbytes(55), random.randbytes(256)]),
             **random.choice(PRICES),
         )
         for account, chain_id in zip(accounts, [1, 110, 111, 1337, 2**31, 1, 1, 1], strict=True)
@@ -125,7 +129,7 @@ def test_the_sender_is_recovered_from_a_signature(modules: Modules) -> None:
     body = """
     return given.map(([transfer, chainId]) => {
       for (const name of Object.keys(transfer)) {
-        if (!["from", "to", "signature"].includes(name)) transfer[name] = BigInt(transfer[name]);
+        if (!["from", "to", "signature", "data"].includes(name)) transfer[name] = BigInt(transfer[name]);
       }
       const { hash, sender } = it.signedTransfer(transfer, BigInt(chainId));
       const other = it.signedTransfer({ ...transfer, value: transfer.value + 1n }, BigInt(chainId));
@@ -136,6 +140,42 @@ def test_the_sender_is_recovered_from_a_signature(modules: Modules) -> None:
     assert modules.run("proof", body, given) == [
         [transfer.tx_hash, transfer.sender, True, None, None] for transfer in transfers
     ]
+
+
+def test_the_gas_of_data(modules: Modules) -> None:
+    random = Random("data")
+    fields = [b"", b"\0", bytes(256), b"\xff" * 256, *(random.randbytes(size) for size in range(1, 256, 17))]
+    body = "return given.map((hex) => Number(it.intrinsicGas(it.dataOf({ data: hex }))))"
+    gas = modules.run("references", body, ["0x" + data.hex() for data in fields])
+    assert gas == [intrinsic_gas(data) for data in fields]
+    assert modules.run("references", "return Number(it.intrinsicGas(it.dataOf({})))", None) == 21_000
+
+
+def test_data_is_text_where_the_node_says_so_too(modules: Modules) -> None:
+    """Every character of the Basic Multilingual Plane, and bytes that are no text."""
+    assigned = [chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) not in ("Cs", "Cn")]
+    fields = [*(character.encode() for character in assigned), b"", b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"a\xe2\x82"]
+    body = "return given.map(it.textOf)"
+    shown = modules.run("references", body, ["0x" + data.hex() for data in fields])
+    assert shown == [reference_of(data) for data in fields]
+    assert modules.run("references", body, ["", "0x1", "4711", "0x\u202e", None]) == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("invoice 4711", '"invoice 4711"'),
+        ('a "b", c', '"a ""b"", c"'),
+        ("=1+1", '"\'=1+1"'),
+        ("  @SUM(1)", '"  \'@SUM(1)"'),
+        ("-1", '"\'-1"'),
+        ("\uff1d1", '"\'\uff1d1"'),
+        ("a;=1;;+2|@3", "\"a;'=1;;'+2|'@3\""),
+        ("2026-11-17 a=b", '"2026-11-17 a=b"'),
+    ],
+)
+def test_a_text_of_others_is_no_formula_in_a_spreadsheet(modules: Modules, text: str, cell: str) -> None:
+    assert modules.run("history", "return it.textCell(given)", text) == cell
 
 
 def test_addresses(modules: Modules) -> None:

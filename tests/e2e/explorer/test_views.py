@@ -154,7 +154,7 @@ def test_transaction_and_its_proof(visit: Visit, node: PublicNode) -> None:
     expect(page.get_by_text("Verified in this page")).to_be_visible()
     count = len(node.read(f"/block/{full_block(node)}")["transactions"])
     expect(page.get_by_text(f"Transaction 4 of {count} in the block.")).to_be_visible()
-    expect(page.locator(".proof li")).to_have_count(1 + len(proof["proof"]) + 6)
+    expect(page.locator(".proof li")).to_have_count(1 + len(proof["proof"]) + 5)
     expect(page.locator(".proof")).to_contain_text(proof["header"]["transactionsRoot"])
     page.get_by_role("button", name="Flip one bit").click()
     expect(page.get_by_text("The proof does not hold")).to_be_visible()

@@ -4,8 +4,6 @@
 
 /** @type {Record<Unit, number>} */
 export const UNITS = { coins: 18, gwei: 9, wei: 0 };
-/** What every transaction uses. */
-export const TRANSFER_GAS = 21_000n;
 export const ONE_COIN = 10n ** 18n;
 const COINS_FROM = 10n ** 15n;
 const GWEI_FROM = 10n ** 9n;

@@ -3,11 +3,17 @@
 const WHOLE_BYTES = /^0x(?:[0-9a-f]{2})*$/i;
 
 /**
+ * @param {unknown} text
+ * @returns {text is string}
+ */
+export const isHex = (text) => typeof text === "string" && WHOLE_BYTES.test(text);
+
+/**
  * Throws a TypeError for anything else: what is shown and what is hashed must not be two things.
  * @param {unknown} hex
  */
 export function toBytes(hex) {
-    if (typeof hex !== "string" || !WHOLE_BYTES.test(hex)) throw new TypeError(`${hex} is no hexadecimal text`);
+    if (!isHex(hex)) throw new TypeError(`${hex} is no hexadecimal text`);
     const bytes = new Uint8Array((hex.length - 2) / 2);
     for (let index = 0; index < bytes.length; index += 1) {
         bytes[index] = Number.parseInt(hex.slice(2 * index + 2, 2 * index + 4), 16);

@@ -1,7 +1,7 @@
 // What is in blocks beyond their headers: the transactions themselves, and what they add up to.
 
-import { TRANSFER_GAS } from "./amounts.js";
 import { rpc } from "./api.js";
+import { dataOf, intrinsicGas } from "./references.js";
 
 /** @import { Header } from "./api.js" */
 
@@ -30,13 +30,13 @@ const remembered = new Map();
 export const knownTotals = ({ hash, transactionCount }) =>
     transactionCount === 0n ? NOTHING : (remembered.get(hash) ?? null);
 
-/** @param {{ hash: string, transactions: { value: string, gasPrice: string }[] } | null} block */
+/** @param {{ hash: string, transactions: { value: string, gasPrice: string, input: string }[] } | null} block */
 function addUp(block) {
     if (!block) return;
     const totals = { ...NOTHING };
-    for (const { value, gasPrice } of block.transactions) {
+    for (const { value, gasPrice, input } of block.transactions) {
         totals.value += BigInt(value);
-        totals.fees += TRANSFER_GAS * BigInt(gasPrice);
+        totals.fees += intrinsicGas(dataOf({ data: input })) * BigInt(gasPrice);
     }
     if (remembered.size >= REMEMBERED) remembered.clear();
     remembered.set(block.hash, totals);

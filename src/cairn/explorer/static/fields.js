@@ -5,6 +5,7 @@ import { describeAmount, formatAmount, parseAmount, UNITS } from "./amounts.js";
 import { asFailure } from "./api.js";
 import { h } from "./dom.js";
 import { addressNamed, nameOf, namedAccounts } from "./names.js";
+import { doubtsOf, hiddenIn } from "./references.js";
 
 /** @import { Failure } from "./api.js" */
 /** @import { Unit } from "./amounts.js" */
@@ -122,7 +123,35 @@ export function amountField(value, remark, { least = 0n, most = null } = {}) {
     input.addEventListener("input", review);
     unit.addEventListener("change", review);
     review();
-    return { ...made, read: () => readOrFocus(input, review) };
+    return { ...made, review, read: () => readOrFocus(input, review) };
+}
+
+/**
+ * A field for what a payment is for, of at most so many bytes; `onInput` is called when it changes. `bytes` are those
+ * of the text as it is. `read` gives them, or says what is wrong, moves the focus there, and gives null.
+ * @param {bigint} most
+ * @param {() => void} onInput
+ */
+export function referenceField(most, onInput) {
+    const input = h("input", { name: "reference", autocomplete: "off", dir: "auto" });
+    const made = field("reference", "Reference", input);
+    const bytes = () => new TextEncoder().encode(input.value);
+    const review = () => {
+        const data = bytes();
+        const hidden = hiddenIn(input.value);
+        const size = `${data.length} of ${most} bytes`;
+        if (data.length > most) made.complain(`${size}: write less.`);
+        else if (hidden !== null) made.complain(`It holds ${hidden}, a character that cannot be shown.`);
+        else if (data.length === 0) made.explain("What it is for, such as an invoice number. It may be left out.");
+        else made.explain([`${size}. Everybody can read it, for ever.`, ...doubtsOf(input.value)].join(" "));
+        return data.length > most || hidden !== null ? null : data;
+    };
+    input.addEventListener("input", () => {
+        review();
+        onInput();
+    });
+    review();
+    return { ...made, bytes, read: () => readOrFocus(input, review) };
 }
 
 /**
@@ -145,20 +174,29 @@ function readOrFocus(input, review) {
 }
 
 /**
- * A form that pays an amount to an account; `above` stands before both fields.
+ * The fields of a payment; a reference only where it can have one.
+ * @typedef {object} PaymentFields
+ * @property {ReturnType<typeof addressField>} to
+ * @property {ReturnType<typeof amountField>} amount
+ * @property {ReturnType<typeof referenceField> | null} [reference]
+ */
+
+/**
+ * A form that pays an amount to an account; `above` stands before its fields.
  * @param {string} text
  * @param {Child} above
- * @param {ReturnType<typeof addressField>} to
- * @param {ReturnType<typeof amountField>} amount
- * @param {(address: string, value: bigint) => Promise<void>} pay
+ * @param {PaymentFields} fields
+ * @param {(address: string, value: bigint, data: Uint8Array) => Promise<void>} pay
  */
-export function paymentForm(text, above, to, amount, pay) {
+export function paymentForm(text, above, { to, amount, reference = null }, pay) {
     const refusal = refusalPlace();
     const button = submitButton(text);
     const read = async () => {
         const address = to.read();
         const value = address === null ? null : amount.read();
-        if (address !== null && value !== null) await pay(address, value);
+        if (address === null || value === null) return;
+        const data = reference === null ? new Uint8Array() : reference.read();
+        if (data !== null) await pay(address, value, data);
     };
     /** @param {SubmitEvent} event */
     const submit = (event) => {
@@ -171,6 +209,7 @@ export function paymentForm(text, above, to, amount, pay) {
         above,
         to.element,
         amount.element,
+        reference?.element,
         h("p", { class: "actions" }, button),
         refusal.element,
     );

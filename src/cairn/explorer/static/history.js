@@ -4,6 +4,7 @@ import { checksummed } from "./addresses.js";
 import { formatAmount } from "./amounts.js";
 import { listBlocks, listHistory, MOST_CALLS, rpc } from "./api.js";
 import { h } from "./dom.js";
+import { textOf } from "./references.js";
 import { dateOf } from "./widgets.js";
 
 /** @import { Confirmed } from "./api.js" */
@@ -45,7 +46,7 @@ export async function blockTimes(transactions, live, signal) {
     return times;
 }
 
-const HEADINGS = ["time", "block", "transaction", "direction", "from", "to", "coins", "wei", "fee_wei", "nonce"];
+const HEADINGS = ["time", "block", "transaction", "direction", "from", "to", "coins", "wei", "fee_wei", "nonce", "data", "reference"];
 
 /** @type {(tx: Confirmed, address: string, time: bigint | undefined) => (bigint | string)[]} */
 const row = (tx, address, time) => [
@@ -59,10 +60,22 @@ const row = (tx, address, time) => [
     tx.value,
     tx.fee,
     tx.nonce,
+    tx.data ?? "",
+    tx.data === undefined ? "" : textCell(textOf(tx.data) ?? ""),
 ];
 
+/** Where a spreadsheet would take what follows for a formula; some split lines at other signs than the comma. */
+const FORMULA = /(^|[,;|"'])( *)([=+\-@＝＋－＠])/gu;
+
 /**
- * The history as CSV (RFC 4180), latest first. No field needs quotes: all are numbers, hexadecimal, or words of ours.
+ * A text of others as a field of CSV: in quotes, and with an apostrophe before what a spreadsheet would compute. The
+ * field of the data has the bytes as they are.
+ * @param {string} text
+ */
+export const textCell = (text) => `"${text.replace(FORMULA, "$1$2'$3").replaceAll('"', '""')}"`;
+
+/**
+ * The history as CSV (RFC 4180), latest first. Only references need quotes: all else are numbers, hexadecimal, or words of ours.
  * @param {string} address
  * @param {Live} live
  * @param {AbortSignal} signal

@@ -2,15 +2,15 @@
 // what it is that the block includes.
 // docs/formats.md has the rules; this page follows them step by step so that it can show each one.
 
-import { TRANSFER_GAS } from "./amounts.js";
 import { joined, toBytes, toHex } from "./bytes.js";
 import { keccak256 } from "./keccak.js";
+import { dataOf, decodedText, intrinsicGas } from "./references.js";
 import { recoverAddress } from "./secp256k1.js";
 import { sha256 } from "./sha256.js";
 
 /** @import { Confirmed, Header, Transfer, Proof } from "./api.js" */
 /** @typedef {{ side: "leaf" | "left" | "right", sibling: string | null, result: string }} Step */
-/** @typedef {"transaction" | "sender" | "root" | "count" | "header" | "shown"} Claim */
+/** @typedef {"transaction" | "sender" | "root" | "header" | "shown"} Claim */
 /** @typedef {{ name: Claim, computed: string, claimed: string, holds: boolean }} Check */
 
 const LEAF = Uint8Array.of(0);
@@ -124,7 +124,7 @@ function transferBytes(transfer, chainId, parity, r, s) {
     const { type = 0n, nonce, gas, to, value } = transfer;
     const prices = pricesOf(transfer).map(integerBytes);
     const none = new Uint8Array();
-    const payment = [integerBytes(gas), toBytes(to), integerBytes(value), none];
+    const payment = [integerBytes(gas), toBytes(to), integerBytes(value), dataOf(transfer)];
     if (type === 0n) {
         const fields = [integerBytes(nonce), ...prices, ...payment];
         const v = integerBytes(35n + 2n * chainId + parity);
@@ -222,10 +222,13 @@ const written = (value) => (typeof value === "bigint" ? value : JSON.stringify(v
 function shownBeside(tx, { transaction, transactionIndex, header }) {
     const { signature, ...signed } = transaction;
     const gasPrice = paidPrice(signed, header.baseFeePerGas);
-    const [blockHeight, fee] = [header.blockHeight, TRANSFER_GAS * gasPrice];
+    const [blockHeight, fee] = [header.blockHeight, intrinsicGas(dataOf(signed)) * gasPrice];
     // What the proof does not have, the page must not show either.
-    const absent = { type: undefined, maxFeePerGas: undefined, maxPriorityFeePerGas: undefined };
-    const proven = { ...absent, ...signed, gasPrice, status: "confirmed", blockHeight, transactionIndex, fee };
+    const absent = { type: undefined, maxFeePerGas: undefined, maxPriorityFeePerGas: undefined, data: undefined };
+    // The node may know fewer characters than this browser, and leave the text out; another text is a lie.
+    const reference = tx.reference === undefined ? undefined : decodedText(dataOf(signed));
+    const claimed = { gasPrice, status: "confirmed", blockHeight, transactionIndex, fee, reference };
+    const proven = { ...absent, ...signed, ...claimed };
     const names = /** @type {(keyof typeof proven)[]} */ (Object.keys(proven));
     const wrong = names.find((name) => tx[name] !== proven[name]);
     return wrong === undefined

@@ -2,10 +2,12 @@
 
 import { getAccount, submit } from "./api.js";
 import { checksummed } from "./addresses.js";
-import { describeAmount, TRANSFER_GAS } from "./amounts.js";
+import { describeAmount } from "./amounts.js";
+import { toHex } from "./bytes.js";
 import { fill, h } from "./dom.js";
 import { field, refusalPlace } from "./fields.js";
 import { nameOf } from "./names.js";
+import { intrinsicGas } from "./references.js";
 import { connectWallet, sendByWallet } from "./wallet.js";
 import { shortened } from "./widgets.js";
 
@@ -16,7 +18,7 @@ import { shortened } from "./widgets.js";
  * `send` gives the hash of the transaction.
  * @typedef {object} Signer
  * @property {HTMLElement} element
- * @property {(transfer: { to: string, value: bigint }) => Promise<string>} send
+ * @property {(transfer: { to: string, value: bigint, data: Uint8Array }) => Promise<string>} send
  * @property {() => Promise<void>} refresh
  */
 
@@ -62,8 +64,10 @@ export async function devSigner(dev, chosen, signal) {
     const label = (address) => `${nameOf(address)}: ${shortened(address, 4)}`;
     await from.offer(dev.map(checksummed), label, chosen);
     /** @type {Signer["send"]} */
-    const send = async ({ to, value }) =>
-        (await submit({ from: from.chosen(), to, value: value.toString(), gas: Number(TRANSFER_GAS) })).txHash;
+    const send = async ({ to, value, data }) => {
+        const transfer = { from: from.chosen(), to, value: value.toString(), gas: Number(intrinsicGas(data)) };
+        return (await submit(data.length ? { ...transfer, data: toHex(data) } : transfer)).txHash;
+    };
     return { element: from.element, send, refresh: from.showBalance };
 }
 
@@ -87,9 +91,9 @@ export function walletSigner(wallet, { chainId, gasPrice }, signal) {
         }
     };
     /** @type {Signer["send"]} */
-    const send = async ({ to, value }) => {
+    const send = async ({ to, value, data }) => {
         if (!from.chosen()) throw new Error("Connect the wallet first.");
-        return sendByWallet(wallet, { from: from.chosen(), to, value, gas: TRANSFER_GAS, gasPrice, chainId });
+        return sendByWallet(wallet, { from: from.chosen(), to, value, data, gasPrice, chainId });
     };
     const button = h("button", { type: "button", class: "button", onclick: connect }, "Connect the wallet");
     return { element: h("div", null, from.element, button, refusal.element), send, refresh: from.showBalance };

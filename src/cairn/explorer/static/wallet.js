@@ -2,6 +2,8 @@
 
 import { checksummed } from "./addresses.js";
 import { asFailure } from "./api.js";
+import { toHex } from "./bytes.js";
+import { intrinsicGas } from "./references.js";
 
 const DECLINED = 4001;
 const UNKNOWN_CHAIN = 4902;
@@ -72,11 +74,12 @@ export async function connectWallet(wallet, chainId) {
 /**
  * Ask the wallet to sign and send; its hash. The chain is looked at again: people switch.
  * @param {Wallet} wallet
- * @param {{ from: string, to: string, value: bigint, gas: bigint, gasPrice: bigint, chainId: bigint }} transfer
+ * @param {{ from: string, to: string, value: bigint, data: Uint8Array, gasPrice: bigint, chainId: bigint }} transfer
  * @returns {Promise<string>}
  */
-export async function sendByWallet(wallet, { from, to, value, gas, gasPrice, chainId }) {
+export async function sendByWallet(wallet, { from, to, value, data, gasPrice, chainId }) {
     await useChain(wallet, chainId);
-    const fields = { from, to, value: hexQuantity(value), gas: hexQuantity(gas), gasPrice: hexQuantity(gasPrice) };
-    return request(wallet, "eth_sendTransaction", fields);
+    const gas = hexQuantity(intrinsicGas(data));
+    const fields = { from, to, value: hexQuantity(value), gas, gasPrice: hexQuantity(gasPrice) };
+    return request(wallet, "eth_sendTransaction", data.length ? { ...fields, data: toHex(data) } : fields);
 }

@@ -2,13 +2,14 @@
 
 import { checksummed } from "./addresses.js";
 import { submit } from "./api.js";
-import { ONE_COIN, TRANSFER_GAS } from "./amounts.js";
+import { ONE_COIN } from "./amounts.js";
 import { balanceColumn, readBalances, renewBalances } from "./columns.js";
 import { fill, h } from "./dom.js";
 import { refusalPlace, untilDone } from "./fields.js";
 import { paced } from "./live.js";
 import { devName, nameOf } from "./names.js";
 import { showProgress } from "./progress.js";
+import { TRANSFER_GAS } from "./references.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 import { card, copyable, copyButton, table } from "./widgets.js";

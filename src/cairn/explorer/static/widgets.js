@@ -5,6 +5,7 @@ import { fittingUnit, grouped, splitAmount, UNITS, unitWord } from "./amounts.js
 import { knownTotals, MOST_ADDED_UP } from "./contents.js";
 import { announce, fill, h, s } from "./dom.js";
 import { nameOf } from "./names.js";
+import { doubtsOf, textOf } from "./references.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 
@@ -12,6 +13,7 @@ import { avatar } from "./stones.js";
 /** @import { Unit } from "./amounts.js" */
 /** @import { Totals } from "./contents.js" */
 /** @import { Child } from "./dom.js" */
+/** @import { Carrier } from "./references.js" */
 /** @import { Shown } from "./router.js" */
 /** @import { Route } from "./routes.js" */
 
@@ -216,7 +218,7 @@ export function copyButton(text, what) {
 }
 
 /** @type {(shown: HTMLElement, text: string, what: string) => HTMLElement} */
-const withCopy = (shown, text, what) => h("span", { class: "copyable" }, shown, copyButton(text, what));
+export const withCopy = (shown, text, what) => h("span", { class: "copyable" }, shown, copyButton(text, what));
 
 /**
  * A long value in full, and a button that copies it.
@@ -275,6 +277,29 @@ export const card = (heading, ...content) =>
  * @type {(kind: string, text: string) => HTMLElement}
  */
 export const badge = (kind, text) => h("span", { class: `badge ${kind}` }, text);
+
+/**
+ * What a payment is for, where there is little room: its text, which may be cut off, or the ends of its bytes. Its
+ * direction stays its own (bdi), so that it cannot move what stands beside it.
+ * @param {Carrier} transfer
+ */
+export function briefReference({ data }) {
+    if (data === undefined) return null;
+    const text = textOf(data);
+    if (text === null) return h("bdi", { class: "code", title: "Not text" }, data.length > 18 ? shortened(data) : data);
+    const doubts = doubtsOf(text).join(" ");
+    const mark = doubts && h("span", { class: "badge doubt", title: doubts }, "Look closely");
+    return h("span", { class: "brief" }, h("bdi", { class: "reference" }, text), mark);
+}
+
+/**
+ * The column of references, if one of these has any.
+ * @template {Carrier} T
+ * @param {T[]} items
+ * @returns {Column<T>[]}
+ */
+export const referenceColumns = (items) =>
+    items.some(({ data }) => data !== undefined) ? [["Reference", briefReference, "for"]] : [];
 
 /**
  * A table whose rows wrap on a phone. The roles are written out because browsers forget them once a style turns

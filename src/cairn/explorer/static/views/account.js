@@ -25,6 +25,7 @@ import {
     freshNotice,
     hashLink,
     pager,
+    referenceColumns,
     table,
     transactionColumns,
     view,
@@ -37,13 +38,14 @@ import {
 const PAGE = 25;
 const PENDING_SHOWN = 10;
 
-/** @type {(address: string, times: Map<bigint, bigint>) => Column<Confirmed>[]} */
-const historyColumns = (address, times) => [
+/** @type {(items: Confirmed[], address: string, times: Map<bigint, bigint>) => Column<Confirmed>[]} */
+const historyColumns = (items, address, times) => [
     ["Transaction", (tx) => hashLink("tx", tx.txHash)],
     ["Block", (tx) => blockLink(tx.blockHeight)],
     ["Age", (tx) => ageOf(times.get(tx.blockHeight))],
     ["Direction", (tx) => direction(tx, address)],
     ["Other account", (tx) => accountLink(tx.from === address ? tx.to : tx.from)],
+    ...referenceColumns(items),
     ["Amount (coins)", (tx) => bareAmount(tx.value), "end"],
 ];
 
@@ -69,7 +71,7 @@ async function pendingCard(address, signal) {
     const shown = total > BigInt(items.length) ? `, the first ${items.length} listed` : "";
     return card(
         `${grouped(total)} pending${shown}`,
-        table("Pending transactions of the account", transactionColumns(nonceColumn), items),
+        table("Pending transactions of the account", transactionColumns(...referenceColumns(items), nonceColumn), items),
     );
 }
 
@@ -212,7 +214,7 @@ export async function accountView(context) {
             "History",
             table(
                 "Confirmed transactions, latest first",
-                historyColumns(address, times),
+                historyColumns(history.items, address, times),
                 history.items,
                 "This account has sent and received nothing yet.",
             ),

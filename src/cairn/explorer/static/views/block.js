@@ -21,6 +21,7 @@ import {
     pageHead,
     pageOf,
     pager,
+    referenceColumns,
     table,
     transactionColumns,
     view,
@@ -93,7 +94,7 @@ async function transactionsCard(block, page, pages, signal) {
         counted(block.transactions.length, "transaction"),
         table(
             "Transactions of the block, in order",
-            [["#", (tx) => grouped(tx.number), "number"], ...transactionColumns()],
+            [["#", (tx) => grouped(tx.number), "number"], ...transactionColumns(...referenceColumns(items))],
             items,
             "This block has no transactions.",
         ),

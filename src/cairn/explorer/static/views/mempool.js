@@ -6,7 +6,18 @@ import { fill, h } from "../dom.js";
 import { paced } from "../live.js";
 import { nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
-import { age, bareAmount, card, counted, pageHead, pager, table, transactionColumns, view } from "../widgets.js";
+import {
+    age,
+    bareAmount,
+    card,
+    counted,
+    pageHead,
+    pager,
+    referenceColumns,
+    table,
+    transactionColumns,
+    view,
+} from "../widgets.js";
 
 /** @import { CountedPage, MempoolItem } from "../api.js" */
 /** @import { Context, View } from "../router.js" */
@@ -27,7 +38,7 @@ const listCard = ({ items, after, total }, start) =>
         counted(total, "transaction"),
         table(
             "Pending transactions in mining order",
-            transactionColumns(...ownColumns),
+            transactionColumns(...referenceColumns(items), ...ownColumns),
             items,
             "The mempool is empty: every transaction is in a block.",
         ),

@@ -1,10 +1,11 @@
 // The two forms that pay: from an account of a dev chain or a wallet, and from the faucet of a dev chain.
 
 import { askFaucet, devAccounts, faucetAmounts } from "../api.js";
-import { describeAmount, grouped, ONE_COIN, TRANSFER_GAS } from "../amounts.js";
+import { describeAmount, grouped, ONE_COIN } from "../amounts.js";
 import { fill, h } from "../dom.js";
-import { addressField, amountField, paymentForm } from "../fields.js";
+import { addressField, amountField, paymentForm, referenceField } from "../fields.js";
 import { showProgress } from "../progress.js";
+import { intrinsicGas } from "../references.js";
 import { devSigner, walletSigner } from "../signers.js";
 import { card, narrowView, pageHead } from "../widgets.js";
 import { findWallet } from "../wallet.js";
@@ -77,17 +78,21 @@ function transferForm(signers, dev, { route, live, signal }) {
     const named = dev.length ? "a label of yours, or the name of a dev account, such as dev0" : "or a label of yours";
     const hint = `Any address, ${named}.`;
     const to = addressField("to", "To", route.query.get("to") ?? "", hint);
-    const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
-    const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, plus a fee of ${fee}.`);
+    const { gasPrice, maxDataBytes } = live.chain;
+    const reference = maxDataBytes > 0n ? referenceField(maxDataBytes, () => amount.review()) : null;
+    const amount = amountField(ONE_COIN, (value) => {
+        const fee = intrinsicGas(reference?.bytes() ?? new Uint8Array()) * gasPrice;
+        return `Exactly ${grouped(value)} wei, plus a fee of ${describeAmount(fee)}.`;
+    });
     const progress = h("div", { class: "progress-place" });
     /** @type {(signer: Signer, hash: string) => Promise<void>} */
     const follow = async (signer, hash) => {
         await showProgress(progress, hash, signal);
         if (!signal.aborted) await signer.refresh();
     };
-    const form = paymentForm("Send", choice.element, to, amount, async (address, value) => {
+    const form = paymentForm("Send", choice.element, { to, amount, reference }, async (address, value, data) => {
         const signer = choice.chosen();
-        follow(signer, await signer.send({ to: address, value }));
+        follow(signer, await signer.send({ to: address, value, data }));
     });
     return card(null, form, progress);
 }
@@ -122,7 +127,7 @@ export async function faucetView({ route, signal }) {
     const { usual, most } = await faucetAmounts(signal);
     const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
     const progress = h("div", { class: "progress-place" });
-    const form = paymentForm("Send coins", null, to, amount, async (address, value) => {
+    const form = paymentForm("Send coins", null, { to, amount }, async (address, value) => {
         showProgress(progress, (await askFaucet(address, value)).txHash, signal);
     });
     const about = h(

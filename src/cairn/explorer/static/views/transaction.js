@@ -5,6 +5,7 @@ import { formatAmount, grouped } from "../amounts.js";
 import { announce, fill, h } from "../dom.js";
 import { untilConfirmed } from "../progress.js";
 import { verifyProof } from "../proof.js";
+import { doubtsOf, textOf } from "../references.js";
 import {
     age,
     amount,
@@ -18,11 +19,13 @@ import {
     hashLink,
     pageHead,
     view,
+    withCopy,
     wholeAccount,
     wholeBlockHash,
 } from "../widgets.js";
 
 /** @import { Confirmed, Pending, Proof } from "../api.js" */
+/** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
 /** @import { Check, Claim, Step } from "../proof.js" */
 /** @import { Context, View } from "../router.js" */
@@ -63,7 +66,6 @@ const CHECKS = {
         "The root of the block's transactions",
         "The last result must be the transactionsRoot in the block's header",
     ],
-    count: ["The number of transactions", "The block's gas must be 21,000 for each of its transactions"],
     header: [
         "The hash of the block's header",
         "Keccak-256 of the header, which includes that root, must be the hash of the block",
@@ -178,6 +180,25 @@ async function waitingFor(tx, live, signal) {
     return place;
 }
 
+/**
+ * What the payment is for: its text with all that is strange about it, and its bytes.
+ * @param {string} data
+ * @returns {[name: string, value: Child][]}
+ */
+function referenceFacts(data) {
+    const text = textOf(data);
+    const size = counted(Math.max(0, data.length - 2) / 2, "byte");
+    const bytes = [copyable(data, "data"), h("p", { class: "hint" }, text === null ? `${size}, not text` : size)];
+    if (text === null) return [["Data", bytes]];
+    const doubts = doubtsOf(text);
+    const shown = withCopy(h("bdi", { class: "reference whole" }, text), text, "reference");
+    const warning = doubts.length > 0 && h("p", { class: "doubts" }, badge("doubt", "Look closely"), " ", doubts.join(" "));
+    return [
+        ["Reference", [shown, warning]],
+        ["Data", bytes],
+    ];
+}
+
 /** @param {bigint} timestamp */
 const timeOf = (timestamp) => [dateOf(timestamp).toLocaleString(), " (", age(timestamp), ")"];
 
@@ -216,6 +237,7 @@ export async function transactionView(context) {
                 isPending
                     ? ["Block", awaited]
                     : ["Block", [blockLink(tx.blockHeight), " ", wholeBlockHash(tx.blockHash)]],
+                ...(tx.data === undefined ? [] : referenceFacts(tx.data)),
                 proof && ["Time", timeOf(proof.header.timestamp)],
                 !isPending && ["Fee", amount(tx.fee)],
                 ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
