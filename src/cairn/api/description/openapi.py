@@ -27,7 +27,7 @@ from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Block, FullBlock, Problem, Submitted
 from cairn.domain.errors import ANSWERED, BY_CODE
 from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, REFERENCE, about, ref
-from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, TRANSFER_GAS, Address
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"
 
@@ -209,12 +209,14 @@ def described_schemas() -> Json:
 
 
 def add_exclusions(submission: Json) -> None:
-    """Refuse fields that exclude each other, in words that generators of clients pass over: they make one type."""
-    of_type_2: Json = {"properties": {"type": {"const": DYNAMIC_FEE}}}
-    submission["not"] = {"required": ["data", "reference"]}
-    submission["if"] = {"anyOf": [{"required": ["maxFeePerGas"]}, {"required": ["maxPriorityFeePerGas"]}]}
-    submission["then"] = of_type_2 | {"not": {"required": ["gasPrice"]}}
-    submission["else"] = {"not": of_type_2 | {"required": ["type", "gasPrice"]}}
+    """Refuse fields that exclude each other. Without `if` and `anyOf`: generators of clients make another type then."""
+    capped: Json = {"properties": {"type": {"const": DYNAMIC_FEE}}, "not": {"required": ["gasPrice"]}}
+    submission["dependentSchemas"] = {
+        "gasPrice": {"properties": {"type": {"enum": [LEGACY, ACCESS_LIST]}}},
+        "maxFeePerGas": capped,
+        "maxPriorityFeePerGas": capped,
+        "data": {"not": {"required": ["reference"]}},
+    }
 
 
 def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
