@@ -16,6 +16,7 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS
 from tests.support.described import assert_described
 from tests.support.public import assert_problem
 from tests.support.rest_node import RestNode, body_of
+from tests.support.tx_data import gas_of
 
 LINES = "application/x-ndjson"
 BLOCKS: Sequence[Sequence[tuple[int, int]]] = [[(0, 1)], [], [(0, 2), (1, 0)], [(2, 1)], [(0, 0), (0, 1)], [(1, 0)], []]
@@ -36,8 +37,8 @@ async def make_blocks(node: RestNode, blocks: Sequence[Sequence[tuple[int, int]]
         node.mine()
 
 
-def paid(sender: int, to: int, nonce: int) -> Tx:
-    draft = Draft(ACCOUNTS[sender], ACCOUNTS[to], 1, 21_000, GWEI, nonce)
+def paid(sender: int, to: int, nonce: int, data: bytes = b"") -> Tx:
+    draft = Draft(ACCOUNTS[sender], ACCOUNTS[to], 1, gas_of(data), GWEI, nonce, data=data)
     return sign_draft(draft, KEYS[ACCOUNTS[sender]], CHAIN_ID)
 
 
@@ -92,6 +93,39 @@ async def test_filtered_pages_hold_what_the_filter_says_in_both_directions(
             assert back.json() == page.json()
             assert back.links["next"]["url"] == page.links["next"]["url"]
         assert "prev" not in back.links
+
+
+async def test_payments_are_found_by_their_reference_or_data(node: RestNode) -> None:
+    sent = [(1, "invoice 4711"), (2, "invoice 4711"), (1, "invoice 4712"), (1, "naïve ✓ &+"), (2, "")]
+    nonces = {1: 0, 2: 0}
+    for sender, reference in sent:
+        answer = await node.post(body_of(paid(sender, 0, nonces[sender], reference.encode())))
+        assert answer.status_code == 200, answer.text
+        nonces[sender] += 1
+        node.mine()
+    path = f"/account/{name(0)}/txs"
+    for query, expected in (
+        ("reference=invoice+4711", [2, 1]),
+        ("reference=invoice%204711&order=asc", [1, 2]),
+        (f"data=0x{b'invoice 4711'.hex()}&counterparty={name(2)}", [2]),
+        ("reference=invoice+4711&direction=out", []),
+        ("reference=invoice+4711&toHeight=1", [1]),
+        ("reference=invoice", []),
+        (str(httpx.QueryParams({"reference": "naïve ✓ &+"})), [4]),
+    ):
+        answer = await asked(node, f"{path}?{query}")
+        assert [item["blockHeight"] for item in answer.json()] == expected, query
+        assert "x-total-count" not in answer.headers
+        lines = await asked(node, f"{path}?{query}", accept=LINES)
+        assert lines.content.count(b"\n") == len(expected)
+    first = await asked(node, f"{path}?reference=invoice+4711&limit=1")
+    following = await asked(node, first.links["next"]["url"])
+    assert [item["blockHeight"] for item in following.json()] == [1]
+    assert "next" not in following.links
+    assert (await asked(node, following.links["prev"]["url"])).json() == first.json()
+    assert first.json()[0]["reference"] == "invoice 4711"
+    other = await asked(node, f"/account/{name(1)}/txs?reference=invoice+4711")
+    assert [item["blockHeight"] for item in other.json()] == [1]
 
 
 async def test_the_heights_and_times_of_a_history_can_be_bounded(node: RestNode) -> None:
@@ -175,7 +209,8 @@ async def test_a_search_that_finds_nothing_for_long_gives_short_pages_that_lead_
 @pytest.mark.parametrize(
     "query",
     ["direction=both", "order=up", "counterparty=0x12", "fromHeight=-1", "toTime=x", "fromHeight=1&fromTime=1",
-     "toHeight=1&toTime=1", "before=1", "after=1-0&before=1-0"],
+     "toHeight=1&toTime=1", "before=1", "after=1-0&before=1-0", "reference=a&data=0x61", "reference=", "data=0x",
+     "data=61", "data=0x6", "reference=a%0Ab", f"reference={'a' * 257}", f"data=0x{'61' * 257}"],
 )  # fmt: skip
 async def test_a_malformed_filter_is_refused(node: RestNode, query: str) -> None:
     answer = await node.get(f"/account/{name(0)}/txs?{query}")

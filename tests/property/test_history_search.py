@@ -19,7 +19,9 @@ from tests.support.transfers import address, transfer
 
 PEOPLE = 5
 
-payments = st.tuples(st.integers(1, PEOPLE), st.integers(1, PEOPLE + 1))
+DATA = (b"", b"", b"a", b"ab", b"\x00")
+
+payments = st.tuples(st.integers(1, PEOPLE), st.integers(1, PEOPLE + 1), st.sampled_from(DATA))
 blocks = st.lists(
     st.tuples(st.one_of(st.just([]), st.lists(payments, max_size=4)), st.integers(1, PEOPLE + 1)), max_size=30
 )
@@ -32,17 +34,18 @@ searches = st.builds(
     first=st.one_of(st.just(0), heights),
     last=st.one_of(st.just(99), heights),
     is_ascending=st.booleans(),
+    data=st.one_of(st.none(), st.none(), st.sampled_from((b"a", b"ab", b"b"))),
 )
 
 
-def store_blocks(chain: ChainStore, drawn: Sequence[tuple[list[tuple[int, int]], int]]) -> dict[Location, Tx]:
+def store_blocks(chain: ChainStore, drawn: Sequence[tuple[list[tuple[int, int, bytes]], int]]) -> dict[Location, Tx]:
     """All transactions by where they are."""
     nonces = dict.fromkeys(range(1, PEOPLE + 1), 0)
     stored: dict[Location, Tx] = {}
     for height, (pairs, proposer) in enumerate(drawn, 1):
         txs = []
-        for sender, to in pairs:
-            txs.append(transfer(sender, nonces[sender], to=to, value=1))
+        for sender, to, data in pairs:
+            txs.append(transfer(sender, nonces[sender], to=to, value=1, data=data))
             nonces[sender] += 1
         extend(chain, txs, address(proposer))
         stored |= {(height, position): tx for position, tx in enumerate(txs)}
@@ -56,7 +59,8 @@ def is_meant(search: Search, location: Location, tx: Tx) -> bool:
     me, other = search.address, search.counterparty
     sends = bool(search.how & SENT) and (tx.sender == me if other is None else between(me, other))
     receives = bool(search.how & RECEIVED) and (tx.to == me if other is None else between(other, me))
-    return search.first <= location[0] <= search.last and (sends or receives)
+    has_data = search.data in (None, tx.data)
+    return search.first <= location[0] <= search.last and has_data and (sends or receives)
 
 
 def expected(search: Search, stored: dict[Location, Tx], base: int = 0) -> list[Location]:
@@ -77,7 +81,7 @@ def pages(reader: ChainReader, search: Search, after: Location | None, steps: in
 @given(drawn=blocks, asked=st.lists(searches, min_size=10, max_size=20), steps=st.integers(1, 5), data=st.data())
 @settings(max_examples=25)
 def test_any_search_finds_what_a_filter_over_all_transactions_finds(
-    drawn: list[tuple[list[tuple[int, int]], int]], asked: list[Search], steps: int, data: st.DataObject
+    drawn: list[tuple[list[tuple[int, int, bytes]], int]], asked: list[Search], steps: int, data: st.DataObject
 ) -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -98,5 +102,5 @@ def check(reader: ChainReader, search: Search, found: list[Location], steps: int
         index = found.index(middle)
         assert pages(reader, search, middle, steps) == found[index + 1 :]
         assert pages(reader, search.reversed(), middle, steps) == found[:index][::-1]
-    if search.how == SENT and search.counterparty is None:
+    if search.how == SENT and search.counterparty is None and search.data is None:
         assert count_sent(reader, search) == len(found)

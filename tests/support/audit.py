@@ -3,6 +3,8 @@
 Where the blocks start after genesis, the state that they start from is checked against the first one's state root.
 """
 
+from hashlib import blake2b
+
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
@@ -68,7 +70,7 @@ class _Replay:
         self._last: dict[Address, tuple[int, int]] = {}
         """The heights at which an account last sent, and received."""
         self._totals = dict.fromkeys((keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS), 0)
-        self._totals |= dict.fromkeys((keys.TX_INDEX, keys.ACCOUNTS), 0)
+        self._totals |= dict.fromkeys((keys.TX_INDEX, keys.ACCOUNTS, keys.REFERENCES), 0)
 
     def account(self, address: Address) -> Account:
         return self._accounts.get(address, EMPTY_ACCOUNT)
@@ -143,6 +145,8 @@ class _Replay:
             self._totals[family] += 1
         self._totals[keys.TXS] += keys.chunk_count(len(block.txs))
         self._totals[keys.TX_INDEX] += len(block.txs)
+        with_data = [tx for tx in block.txs if tx.data]
+        self._totals[keys.REFERENCES] += sum(len({tx.sender, tx.to}) for tx in with_data) + bool(with_data)
 
     def _compare_block(self, block: SealedBlock) -> None:
         chain = self._chain
@@ -153,6 +157,9 @@ class _Replay:
         self._expect(height, "list of transaction hashes", chain.tx_hashes(height), hashes)
         for position, tx in enumerate(block.txs):
             self._expect(height, "entry in the transaction index", chain.find_location(tx.hash), (height, position))
+            for address in {tx.sender, tx.to} if tx.data else ():
+                key = blake2b(address + tx.data, digest_size=8).digest() + keys.encode_location(height, position)
+                self._expect(height, "reference", self._database.get(keys.REFERENCES, key), b"")
 
     def _compare_versions(self, height: int, txs: tuple[Tx, ...], changed: dict[Address, Account]) -> None:
         uses: dict[Address, list[int]] = {address: [] for address in changed}
@@ -190,4 +197,6 @@ def _height_of(family: str, key: bytes, value: bytes) -> int:
     """The height of the block that an entry of any family but `meta` belongs to."""
     if family == keys.ACCOUNTS:
         return keys.decode_version_key(key)[1]
+    if family == keys.REFERENCES:
+        return keys.height_of_reference(key)
     return keys.decode_height((value if family in (keys.BLOCK_INDEX, keys.TX_INDEX) else key)[:8])

@@ -13,13 +13,16 @@ from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
 from cairn.domain.json_fields import (
     CHECKSUMMED,
     MAX_INT64,
+    REFERENCE,
     AnyAddressText,
     AnyHashText,
     Height,
     Time,
     find_bytes,
+    find_data,
 )
-from cairn.domain.types import MAX_UINT64, Address
+from cairn.domain.references import data_of
+from cairn.domain.types import MAX_DATA_BYTES, MAX_UINT64, Address
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
@@ -75,6 +78,16 @@ FROM_HEIGHT = Parameter("fromHeight", "The lowest height.", Height)
 TO_HEIGHT = Parameter("toHeight", "The highest height.", Height)
 FROM_TIME = Parameter("fromTime", "The earliest timestamp of a block, in Unix seconds; instead of `fromHeight`.", Time)
 TO_TIME = Parameter("toTime", "The latest timestamp of a block, in Unix seconds; instead of `toHeight`.", Time)
+REFERENCE_TEXT = Parameter(
+    "reference",
+    "Only transactions with exactly this reference.",
+    Annotated[str, Meta(min_length=1, max_length=MAX_DATA_BYTES, examples=[REFERENCE])],
+)
+DATA = Parameter(
+    "data",
+    "Only transactions with exactly this data; for data that is not text. The other way to say it is `reference`.",
+    text_of(f"^0x([0-9a-fA-F]{{2}}){{1,{MAX_DATA_BYTES}}}$", examples=["0x34373131"]),
+)
 ORDER = Parameter(
     "order",
     "`asc`: oldest first. `desc`: newest first.",
@@ -184,6 +197,26 @@ def choice_of(query: Mapping[str, str], name: str, choices: Mapping[str, T], def
     if text not in choices:
         raise InvalidQuery(f"{name} must be {' or '.join(choices)}")
     return choices[text]
+
+
+def data_in(query: Mapping[str, str]) -> bytes | None:
+    """The data that `reference` or `data` names."""
+    check_one_of(query, "reference", "data")
+    reference, text = query.get("reference"), query.get("data")
+    if reference is not None:
+        try:
+            data: bytes | None = data_of(reference)
+        except InvalidField as invalid:
+            raise InvalidQuery(invalid.detail) from None
+    elif text is not None:
+        data = find_data(text)
+    else:
+        return None
+    if not data or len(data) > MAX_DATA_BYTES:
+        raise InvalidQuery(
+            f"a reference has from 1 to {MAX_DATA_BYTES} bytes; data is 0x and two hexadecimal digits for each"
+        )
+    return data
 
 
 def check_one_of(query: Mapping[str, str], first: str, second: str) -> None:

@@ -383,6 +383,10 @@ class ChainStore(ChainReader):
             (tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)
         ]
         batch.put_sorted(keys.TX_INDEX, locations)
+        if keys.holds_data(block.header):
+            references = [(reference, b"") for reference in keys.reference_keys(height, enumerate(block.txs))]
+            batch.put_sorted(keys.REFERENCES, [(key, b""), *references])
+            batch.put(keys.META, keys.DATA_BLOCK_KEY, key)
 
     def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> dict[Address, CachedAccount]:
         """Add a version of every account that the block changes or names; returns what is then known of them."""

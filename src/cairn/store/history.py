@@ -1,4 +1,4 @@
-"""Searches an account's history: by direction, counterparty and heights, in either order, from any transaction on.
+"""Searches an account's history: by direction, counterparty, heights and data, in either order, from any place on.
 
 Nothing is read that does not lead to an answer, with one exception. The versions of an account name its transactions,
 and link to the versions before in which it sends or receives. Towards newer blocks there are no links: the next one is
@@ -8,6 +8,8 @@ Transactions between two accounts need no index: their positions are in the vers
 whoever looks for them goes to the next block of one account, then to the next from there of the other one, and so on.
 That takes as many reads as the account with fewer transactions has blocks. If both have many, it may read much and find
 nothing for long. So each read that finds nothing is a step of its own, and the caller decides how many to take.
+
+Transactions with data have an index, by account and data.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,11 +17,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cairn.domain.types import Address
-from cairn.store.keys import EITHER, POSITION_STEP, RECEIVED, SENT, Location, Version
+from cairn.domain.errors import Corrupt
+from cairn.domain.transactions import decode_record
+from cairn.domain.types import Address, Tx
+from cairn.store.keys import EITHER, POSITION_STEP, RECEIVED, SENT, Location, Version, reference_tag
 from cairn.store.reader import ChainReader
 
 MAX_POSITION = 2**32 - 1
+READ_AT_ONCE = 64
+"""Entries of the index of references that are read together, so that RocksDB need not keep an iterator for the rest."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -33,6 +39,8 @@ class Search(msgspec.Struct, frozen=True):
     """The lowest height that is searched."""
     last: int = 2**63 - 1
     is_ascending: bool = False
+    data: bytes | None = None
+    """What the transactions carry, exactly."""
 
     def reversed(self) -> "Search":
         return msgspec.structs.replace(self, is_ascending=not self.is_ascending)
@@ -56,6 +64,9 @@ def search_history(reader: ChainReader, search: Search, after: Location | None =
         low = max(low, after[0] + (after[1] == MAX_POSITION))
     elif after is not None:
         high = min(high, after[0] - (after[1] == 0))
+    if search.data is not None:
+        yield from _referenced(reader, search, low, high, after)
+        return
     for height, positions in _blocks(reader, search, low, high):
         found = positions if after is None or height != after[0] else _behind(positions, after[1], search.is_ascending)
         for position in found if search.is_ascending else reversed(found):
@@ -76,6 +87,38 @@ def count_sent(reader: ChainReader, search: Search) -> int:
         there = sum(1 for use in version.uses if use & SENT) if version.height == low else 0
         before = version.account.nonce - there
     return reader.account_at(search.address, high).nonce - before
+
+
+def _referenced(reader: ChainReader, search: Search, low: int, high: int, after: Location | None) -> Iterator[Step]:
+    """The transactions with this data, by their index."""
+    assert search.data is not None
+    tag = reference_tag(search.address, search.data)
+    first, last = (low, 0), (high, MAX_POSITION)
+    if after is not None and search.is_ascending and after[0] == low:
+        first = (low, after[1] + 1)
+    elif after is not None and not search.is_ascending and after[0] == high:
+        last = (high, after[1] - 1)
+    while low <= high and (found := reader.find_references(tag, first, last, READ_AT_ONCE, search.is_ascending)):
+        for location in found:
+            record = reader.find_record(*location)
+            if record is None and location[0] >= reader.base:
+                raise Corrupt(
+                    f"transaction {location[1]} of block {location[0]} is not in the store, though its data is"
+                )
+            yield Step(location, record is not None and _is_meant(decode_record(record), search))
+        height, position = found[-1]
+        if search.is_ascending:
+            first = (height, position + 1)
+        elif position:
+            last = (height, position - 1)
+        else:
+            last = (height - 1, MAX_POSITION)
+
+
+def _is_meant(tx: Tx, search: Search) -> bool:
+    sends = search.how & SENT and tx.sender == search.address and search.counterparty in (None, tx.to)
+    receives = search.how & RECEIVED and tx.to == search.address and search.counterparty in (None, tx.sender)
+    return tx.data == search.data and bool(sends or receives)
 
 
 def _behind(positions: Sequence[int], position: int, is_ascending: bool) -> Sequence[int]:

@@ -233,6 +233,9 @@ def _check_newest_writes(reader: ChainReader, state_block: BlockHash, genesis: G
         is_whole = all(reader.account_at(address, 0).balance for address, wei in genesis.alloc.items() if wei)
     else:
         is_whole = reader.is_whole(height)
+    written = reader.find_data_block()
+    if written is not None and not reader.has_references(written):
+        raise Corrupt(f"the references of block {written} are missing, the last one with any")
     if not is_whole:
         raise Corrupt(f"a part of block 0x{state_block.hex()} is missing, the last one that changed the state")
 

@@ -13,6 +13,7 @@
                  "base"                           the oldest height that is kept, when that is not genesis 8
                  "cleared"                        blocks below the base and from this height on are yet to be removed 8
                  "restore"                        height of the snapshot that is being restored 8
+                 "data block"                     height of the newest block that has transactions with data 8
                  "probe"                          the last check's number 8
     headers      height 8                         block hash 32 | header in RLP
     block_index  block hash 32                    height 8
@@ -20,6 +21,8 @@
     txs          height 8 | chunk 4               records, each with its tail: number 16 * chunk to 16 * chunk + 15
     tx_index     tx hash 32                       height 8 | position 4
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | sent before 8 | received before 8 | uses 4 each
+    references   tag 8 | height 8 | position 4    empty: the transaction there may have this data, and this account
+                 height 8                         empty: the block has transactions with data
 
 Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a
 height, which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key
@@ -32,6 +35,9 @@ plus 2 if it receives. So the versions are the account's history too. `sent befo
 of the newest earlier version in which it sends, and receives (-1: none). So whoever looks for one of the two steps over
 no version without it, such as those of a proposer that only got fees.
 
+The tag of a reference is made from an account and the data of a transaction: each transaction with data has one for its
+sender and one for its recipient. Different ones may have the same tag, so whoever finds one reads the transaction.
+
 Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen. A chunk in which no
 record has a tail is known by its length, a multiple of 282, so that each record is found where it must be. One in which
 some have tails is read from its beginning; where its length would be such a multiple too, a byte 0 follows.
@@ -39,6 +45,7 @@ some have tails is read from its beginning; where its length would be such a mul
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import count
 from struct import Struct, error
 from typing import Final
@@ -49,7 +56,7 @@ from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import SUM_SIZE
 from cairn.domain.transactions import TX_RECORD_SIZE, record_end
-from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, BlockHeader, Tx, TxHash
+from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 
 META: Final = "meta"
 HEADERS: Final = "headers"
@@ -58,7 +65,8 @@ TX_HASHES: Final = "tx_hashes"
 TXS: Final = "txs"
 TX_INDEX: Final = "tx_index"
 ACCOUNTS: Final = "accounts"
-FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS)
+REFERENCES: Final = "references"
+FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS, REFERENCES)
 
 GENESIS_KEY: Final = b"genesis"
 HEAD_KEY: Final = b"head"
@@ -69,10 +77,12 @@ ABSENT_KEY: Final = b"absent"
 BASE_KEY: Final = b"base"
 CLEARED_KEY: Final = b"cleared"
 RESTORE_KEY: Final = b"restore"
+DATA_BLOCK_KEY: Final = b"data block"
 PROBE_KEY: Final = b"probe"
 
 HASH_SIZE: Final = 32
 ADDRESS_SIZE: Final = 20
+TAG_SIZE: Final = 8
 CHUNK_RECORDS: Final = 16
 _FILLER: Final = b"\0"
 NEVER: Final = -1
@@ -90,6 +100,7 @@ _HEIGHT = Struct(">Q")
 _LOCATION = Struct(">QI")
 _VERSION_KEY = Struct(">20sQ")
 _VERSION = Struct(">32sQqq")
+_REFERENCE = Struct(">8sQI")
 _BALANCE = Struct(">20s32s")
 _pack_version = _VERSION.pack
 
@@ -210,6 +221,40 @@ def uses_of(txs: Iterable[Tx]) -> dict[Address, bytearray]:
             uses[tx.sender] += encode_position(place + SENT)
             uses[tx.to] += encode_position(place + RECEIVED)
     return uses
+
+
+def holds_data(header: BlockHeader) -> bool:
+    """Whether a transaction of the block has data: then they use more gas than so many without."""
+    return header.gas_used > TRANSFER_GAS * header.tx_count
+
+
+def reference_tag(address: Address, data: bytes) -> bytes:
+    return blake2b(address + data, digest_size=TAG_SIZE).digest()
+
+
+def reference_key(tag: bytes, location: Location) -> bytes:
+    return _REFERENCE.pack(tag, *location)
+
+
+def decode_reference_key(key: bytes) -> Location:
+    try:
+        _, height, position = _REFERENCE.unpack(key)
+    except error:
+        raise Corrupt(f"a stored reference has a key of {len(key)} bytes, expected {_REFERENCE.size}") from None
+    return height, position
+
+
+def height_of_reference(key: bytes) -> int:
+    """The height of the block that any entry of `references` belongs to."""
+    return decode_height(key) if len(key) == _HEIGHT.size else decode_reference_key(key)[0]
+
+
+def reference_keys(height: int, txs: Iterable[tuple[int, Tx]]) -> Iterator[bytes]:
+    """The keys of transactions with data, for each of their accounts; they come with their positions."""
+    for position, tx in txs:
+        if tx.data:
+            for address in {tx.sender, tx.to}:
+                yield reference_key(reference_tag(address, tx.data), (height, position))
 
 
 def chunk_count(tx_count: int) -> int:

@@ -11,7 +11,7 @@ The batches are not synced. A crash may undo the last of them; `cleared` in `met
 of a block, says where to go on, and a removal that is done twice is the same.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from cairn.domain.errors import StoreUnavailable
@@ -102,15 +102,9 @@ def remove_blocks(database: Database, base: int, pause: Pause) -> Iterator[int]:
 
 def keep_only(database: Database, height: int, pause: Pause) -> None:
     """Remove everything but one block and the state after it, and the mark of the restore."""
+    _sweep(database, keys.ACCOUNTS, lambda key: keys.decode_version_key(key)[1] != height, pause)
+    _sweep(database, keys.REFERENCES, lambda key: keys.height_of_reference(key) != height, pause)
     batch = WriteBatch(database)
-    for number, (key, _) in enumerate(database.scan(keys.ACCOUNTS)):
-        if number % SWEEP_KEYS == 0:
-            pause()
-        if keys.decode_version_key(key)[1] != height:
-            batch.delete(keys.ACCOUNTS, key)
-            if len(batch) >= SWEEP_KEYS:
-                database.write(batch, sync=False)
-                batch = WriteBatch(database)
     for key, stored in database.scan(keys.HEADERS):
         other = keys.decode_height(key)
         if other != height:
@@ -119,6 +113,20 @@ def keep_only(database: Database, height: int, pause: Pause) -> None:
             _remove_bodies(batch, other, keys.decode_stored_header(stored)[0], hashes)
     batch.delete(keys.META, keys.RESTORE_KEY)
     database.write(batch)
+
+
+def _sweep(database: Database, family: str, is_old: Callable[[bytes], bool], pause: Pause) -> None:
+    """Look at each entry of a family, and remove the old ones. Not synced: it can be repeated."""
+    batch = WriteBatch(database)
+    for number, (key, _) in enumerate(database.scan(family)):
+        if number % SWEEP_KEYS == 0:
+            pause()
+        if is_old(key):
+            batch.delete(family, key)
+            if len(batch) >= SWEEP_KEYS:
+                database.write(batch, sync=False)
+                batch = WriteBatch(database)
+    database.write(batch, sync=False)
 
 
 def _remove_block(database: Database, height: int, pause: Pause) -> None:
@@ -144,8 +152,12 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
             _remove_replaced(database, batch, touched, height)
             touched = set()
             _remove_index(batch, hashes[start * keys.HASH_SIZE : (start + SLICE_TXS) * keys.HASH_SIZE])
+            for reference in keys.reference_keys(height, enumerate(part, start)):
+                batch.delete(keys.REFERENCES, reference)
         # In the last batch: until then the block can be read, and its removal can be continued.
         _remove_bodies(batch, height, found[0], hashes)
+        if keys.holds_data(found[1]):
+            batch.delete(keys.REFERENCES, keys.encode_height(height))
     batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height + 1))
     database.write(batch, sync=False)
 

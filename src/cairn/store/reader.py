@@ -122,6 +122,24 @@ class ChainReader:
             raise Corrupt(f"account 0x{address.hex()} has no entry at height {height}, though a later one says so")
         return keys.decode_version(key, value)
 
+    def find_references(
+        self, tag: bytes, first: Location, last: Location, count: int, is_ascending: bool
+    ) -> list[Location]:
+        """At most `count` places with this tag, from the one end or from the other."""
+        low, high = keys.reference_key(tag, first), keys.reference_key(tag, last)
+        found = self._database.keys_between(keys.REFERENCES, low, high, count, is_ascending)
+        return [keys.decode_reference_key(key) for key in found]
+
+    def find_data_block(self) -> int | None:
+        """The newest block that has transactions with data, if it is kept. Not for followers."""
+        value = self._database.get(keys.META, keys.DATA_BLOCK_KEY)
+        height = None if value is None else keys.decode_height(value)
+        return height if height is not None and height >= self.base else None
+
+    def has_references(self, height: int) -> bool:
+        """Whether the index has the block's transactions with data; all or none are there."""
+        return self._database.get(keys.REFERENCES, keys.encode_height(height)) is not None
+
     def accounts_at(self, height: int) -> Iterator[tuple[Address, Version]]:
         """Every account as of `height`, in the order of addresses, as one consistent view of the time it starts."""
         cursor = self._database.cursor(keys.ACCOUNTS)
@@ -148,6 +166,8 @@ class ChainReader:
         block_hash, header = keys.decode_stored_header(stored)
         count = header.tx_count
         if get(keys.BLOCK_INDEX, block_hash) is None or len(hashes) != keys.HASH_SIZE * count:
+            return False
+        if keys.holds_data(header) and not self.has_references(height):
             return False
         if count == 0:
             return self._has_silent_changes(height, header)

@@ -180,6 +180,25 @@ class Database:
             raise _failure(self._path, error) from error
         return None
 
+    def keys_between(self, family: str, low: bytes, high: bytes, count: int, is_ascending: bool) -> list[bytes]:
+        """At most `count` keys from `low` to `high`, from the one end or from the other."""
+        found: list[bytes] = []
+        entries = None
+        try:
+            entries = self._families[family].iter(self._whole_order)
+            step = entries.next if is_ascending else entries.prev
+            (entries.seek if is_ascending else entries.seek_for_prev)(low if is_ascending else high)
+            while len(found) < count and entries.valid() and low <= entries.key() <= high:
+                found.append(entries.key())
+                step()
+            # At a damaged block it is not valid either, as in a cursor.
+            entries.status()
+        except Exception as error:
+            # As in `first_of_prefix`.
+            entries = step = None
+            raise _failure(self._path, error) from error
+        return found
+
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """All entries of a family, in the order of their keys."""
         cursor = self.cursor(family)

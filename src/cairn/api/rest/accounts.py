@@ -25,6 +25,7 @@ from cairn.api.parameters import (
     AMOUNTS,
     BEFORE,
     COUNTERPARTY,
+    DATA,
     DIRECTION,
     FROM_HEIGHT,
     FROM_TIME,
@@ -32,6 +33,7 @@ from cairn.api.parameters import (
     HISTORY_CURSOR,
     LIMIT,
     ORDER,
+    REFERENCE_TEXT,
     TIME,
     TO_HEIGHT,
     TO_TIME,
@@ -39,6 +41,7 @@ from cairn.api.parameters import (
     amounts_of,
     check_one_of,
     choice_of,
+    data_in,
     limit_of,
     number_of,
     page_links,
@@ -169,6 +172,8 @@ class Accounts:
         TO_HEIGHT,
         FROM_TIME,
         TO_TIME,
+        REFERENCE_TEXT,
+        DATA,
         ORDER,
         LIMIT,
         HISTORY_CURSOR,
@@ -186,9 +191,9 @@ class Accounts:
 
         Only blocks that this node keeps are searched, up to the height in X-Block-Height. A page may be short, or
         empty, and still have a next one: of two accounts that both have many transactions, but few with each other,
-        each page looks at some of them. X-Total-Count is there for `direction=out` without `counterparty`. With
-        `Accept: application/x-ndjson`, the answer is the whole list from the cursor on, or `limit` items if that is
-        given, one on each line.
+        each page looks at some of them. X-Total-Count is there for `direction=out` without `counterparty`, `reference`
+        or `data`. With `Accept: application/x-ndjson`, the answer is the whole list from the cursor on, or `limit`
+        items if that is given, one on each line.
         """
         form, after, before = amounts_of(query), position_in(query, "after"), position_in(query, "before")
         check_one_of(query, "after", "before")
@@ -231,11 +236,12 @@ class Accounts:
             first,
             self._view.height if last is None else min(last, self._view.height),
             choice_of(query, "order", {"asc": True, "desc": False}, False),
+            data_in(query),
         )
 
     def _count_of(self, search: Search) -> dict[str, str]:
         """The header with the number of all items, where it costs nothing: an account's nonces count what it sends."""
-        is_known = search.how == SENT and search.counterparty is None
+        is_known = search.how == SENT and search.counterparty is None and search.data is None
         return {"X-Total-Count": str(self._view.count_sent(search))} if is_known else {}
 
     async def _page(self, search: Search, after: Location | None, limit: int, form: Form) -> Page:
