@@ -514,6 +514,13 @@ class Payment(
     reference: ReferenceText = None
 
 
+class TxQueued(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txQueued"):
+    """A transaction is queued at the time when it is followed with `queued`."""
+
+    tx_hash: HashText
+    queued_reason: Annotated[str, about("What it waits for, such as `waits for nonce 3`.")]
+
+
 Outcome = Confirmed | Dropped
 """How a followed transaction ended."""
 

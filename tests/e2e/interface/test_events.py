@@ -112,6 +112,22 @@ def test_a_drop_is_sent_with_its_reason(node: PublicNode) -> None:
         assert receive(socket) == {"event": "txDropped", "txHash": held.tx_hash, "reason": reason}
 
 
+def test_a_queued_transaction_says_so_to_a_follower_who_asks(node: PublicNode) -> None:
+    sender = node.fund()
+    held = sign_transfer(sender, RECIPIENT, 1, 1)
+    node.submit(held)
+    with node.events() as socket:
+        say(socket, action="subscribe", event="txConfirmed", txHash=held.tx_hash, queued="yes")
+        assert (receive(socket)["field"]) == "queued"
+        say(socket, action="subscribe", event="txConfirmed", txHash=held.tx_hash, queued=True)
+        assert receive(socket)["event"] == "subscribed"
+        why = {"event": "txQueued", "txHash": held.tx_hash, "queuedReason": "waits for nonce 0"}
+        assert receive(socket) == why
+        node.submit(sign_transfer(sender, RECIPIENT, 1, 0))
+        confirmed = receive(socket)
+        assert (confirmed["event"], confirmed["txHash"]) == ("txConfirmed", held.tx_hash)
+
+
 def test_no_event_comes_after_unsubscribe(node: PublicNode) -> None:
     with node.events() as socket:
         say(socket, action="subscribe", event="newBlock")

@@ -7,7 +7,7 @@ import msgspec
 
 from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas
 from cairn.api.events import messages
-from cairn.domain.answers import Confirmed, Dropped, NewBlock, Payment
+from cairn.domain.answers import Confirmed, Dropped, NewBlock, Payment, TxQueued, queued_reason
 from cairn.domain.errors import InvalidHash
 from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, ref
 
@@ -48,7 +48,7 @@ AMOUNT: Json = {
 REQUESTS: Messages = {
     "subscribeBlocks": [messages.SubscribeBlocks(from_height=0, id=1)],
     "unsubscribeBlocks": [messages.UnsubscribeBlocks()],
-    "followTransaction": [messages.FollowTransaction(tx_hash=HASH, id="a")],
+    "followTransaction": [messages.FollowTransaction(tx_hash=HASH, queued=True, id="a")],
     "unfollowTransaction": [messages.UnfollowTransaction(tx_hash=HASH)],
     "followAddresses": [messages.FollowAddresses(addresses=[ADDRESS], from_height=0, id=2)],
     "unfollowAddresses": [messages.UnfollowAddresses(addresses=[ADDRESS])],
@@ -70,6 +70,7 @@ EVENTS: Messages = {
     "newBlock": [NewBlock(1, HASH)],
     "txConfirmed": [Confirmed(HASH, 1)],
     "txDropped": [Dropped(HASH, "replaced")],
+    "txQueued": [TxQueued(HASH, queued_reason(3))],
     "payment": [
         Payment(
             tx_hash=HASH,

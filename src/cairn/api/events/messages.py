@@ -11,7 +11,7 @@ from websockets.frames import Frame, Opcode
 
 from cairn.api.bodies import FORMS, Form, problem_of
 from cairn.api.parameters import amounts_of, find_number, parse_hash
-from cairn.domain.answers import NewBlock, Outcome, Payment
+from cairn.domain.answers import NewBlock, Outcome, Payment, TxQueued
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import (
     BlockNotKept,
@@ -124,7 +124,7 @@ class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: GivenId = UNSET
 
 
-ServerMessage = NewBlock | Outcome | Payment | SubscribedMessage | UnsubscribedMessage | ErrorMessage
+ServerMessage = NewBlock | Outcome | TxQueued | Payment | SubscribedMessage | UnsubscribedMessage | ErrorMessage
 
 
 def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET) -> ErrorMessage:
@@ -177,6 +177,9 @@ class FollowTransaction(
 
     action: Literal["subscribe"] = "subscribe"
     tx_hash: AnyHashText
+    queued: Annotated[
+        bool | UnsetType, about("If true, `txQueued` comes once if the transaction is queued now, and says why.")
+    ] = UNSET
     id: GivenId = UNSET
 
 
@@ -291,6 +294,8 @@ def parse_command(message: dict[str, Any]) -> Command:
         if "txHash" not in message:
             raise InvalidField("txHash", "is missing")
         parse_tx_hash(message["txHash"])
+    if not isinstance(message.get("queued", False), bool):
+        raise InvalidField("queued", "must be true or false")
     if command is FollowAddresses and "addresses" not in message:
         raise InvalidField("addresses", "is missing")
     if "addresses" in message:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
+from cairn.api.chain_json import hex_text
 from cairn.api.events.hub import EventHub
 from cairn.api.events.messages import (
     BlocksSubscribed,
@@ -44,7 +45,8 @@ from cairn.api.server.access import OriginList, client_of, find_origin
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
-from cairn.core.gateway import CoreGateway, DroppedTx
+from cairn.core.gateway import CoreGateway, DroppedTx, PendingTx
+from cairn.domain.answers import TxQueued, queued_reason
 from cairn.domain.errors import (
     Fatal,
     FollowLimit,
@@ -74,7 +76,7 @@ class EventsEndpoint:
         self._settings = settings
         self._origins = origins
         # It registers with the hub.
-        FollowStatus(gateway, hub)
+        self._statuses = FollowStatus(gateway, hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
@@ -157,6 +159,8 @@ class EventsEndpoint:
                 answer = BlocksUnsubscribed(id=command.id)
             case FollowTransaction(tx_hash=text):
                 hub.follow(subscriber, parse_tx_hash(text))
+                if command.queued is True:
+                    self._statuses.ask(parse_tx_hash(text), subscriber)
                 answer = TxSubscribed(tx_hash=text.lower(), id=command.id)
             case UnfollowTransaction(tx_hash=text):
                 hub.unfollow(subscriber, parse_tx_hash(text))
@@ -197,20 +201,22 @@ def check_client(
 
 
 class FollowStatus:
-    """Asks the core for the status of followed transactions that the store does not show: one may have been dropped.
+    """Asks the core for the status of followed transactions that the store does not show.
 
+    One may have been dropped, or be queued, which those sockets are told that want to know.
     One question per transaction, however many sockets follow it; repeated until the core answers.
     """
 
     def __init__(self, gateway: CoreGateway, hub: EventHub) -> None:
         self._gateway = gateway
         self._hub = hub
-        self._open: dict[TxHash, None] = {}
+        self._open: dict[TxHash, set[Subscriber]] = {}
+        """The questions, with the sockets that want to know whether it is queued."""
         self._task: asyncio.Task[None] | None = None
         hub.on_unsure(self.ask)
 
-    def ask(self, tx_hash: TxHash) -> None:
-        self._open[tx_hash] = None
+    def ask(self, tx_hash: TxHash, *if_queued: Subscriber) -> None:
+        self._open.setdefault(tx_hash, set()).update(if_queued)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -224,21 +230,26 @@ class FollowStatus:
             self._task = None
 
     async def _ask_some(self) -> None:
-        batch = list(islice(self._open, AT_ONCE))
-        for tx_hash in batch:
-            del self._open[tx_hash]
-        answers = await asyncio.gather(*(self._answer(tx_hash) for tx_hash in batch if self._hub.is_followed(tx_hash)))
+        batch = {tx_hash: self._open.pop(tx_hash) for tx_hash in list(islice(self._open, AT_ONCE))}
+        asked = ((tx_hash, sockets) for tx_hash, sockets in batch.items() if self._hub.is_followed(tx_hash))
+        answers = await asyncio.gather(*(self._answer(tx_hash, sockets) for tx_hash, sockets in asked))
         if not all(answers):
             await asyncio.sleep(RETRY_S)
 
-    async def _answer(self, tx_hash: TxHash) -> bool:
+    async def _answer(self, tx_hash: TxHash, if_queued: set[Subscriber]) -> bool:
         """Returns False when the core cannot say now; the question is then open again."""
         try:
             status = await self._gateway.find_tx(tx_hash)
         except Unavailable:
-            self._open[tx_hash] = None
+            self._open.setdefault(tx_hash, set()).update(if_queued)
             return False
         # A confirmed one needs nothing: its event comes with its block.
         if isinstance(status, DroppedTx):
             self._hub.on_dropped(tx_hash, status.reason)
+        elif if_queued and isinstance(status, PendingTx) and status.waits_for_nonce is not None:
+            frame = encode_frame(TxQueued(hex_text(tx_hash), queued_reason(status.waits_for_nonce)))
+            for subscriber in if_queued:
+                # It may have been told meanwhile how the transaction ended, or have left.
+                if tx_hash in subscriber.followed:
+                    self._hub.reply(subscriber, frame)
         return True

@@ -13,6 +13,7 @@ DOCUMENT = asyncapi_document()
 MESSAGES: dict[str, Any] = DOCUMENT["components"]["messages"]
 
 MAY_BE_LEFT_OUT = {
+    "followTransaction": {"queued"},
     "subscribeBlocks": {"fromHeight"},
     "followAddresses": {"fromHeight"},
     "unfollowAddresses": {"addresses"},

@@ -8,7 +8,8 @@ from structlog.testing import capture_logs
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import AT_ONCE, RETRY_S, FollowStatus
 from cairn.config import Settings
-from cairn.core.gateway import ConfirmedTx, DroppedTx
+from cairn.core.gateway import ConfirmedTx, DroppedTx, PendingTx
+from tests.support.core_fixtures import signed
 from tests.support.event_server import KnownStatuses, MemoryChain, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
 
@@ -98,3 +99,34 @@ async def test_a_failure_of_ours_is_logged_and_the_next_question_is_asked(bench:
         await asyncio.sleep(RETRY_S / 2)
     assert bench.core.asked == [tx_hash_of(2)]
     assert [entry["log_level"] for entry in logged] == ["error"]
+
+
+async def test_a_queued_transaction_is_reported_once_to_those_who_want_to_know(bench: Bench) -> None:
+    other = RecordingSocket()
+    bench.hub.follow(bench.hub.attach(other), tx_hash_of(1))
+    bench.core.statuses[tx_hash_of(1)] = PendingTx(signed(5), 0, waits_for_nonce=3)
+    bench.core.statuses[tx_hash_of(2)] = PendingTx(signed(5), 0)
+    bench.core.is_away = True
+    for number in (1, 2):
+        bench.follow(number)
+        bench.inquiry.ask(tx_hash_of(number), bench.subscriber)
+    await asyncio.sleep(1.5 * RETRY_S)
+    bench.core.is_away = False
+    await asyncio.sleep(RETRY_S)
+    bench.hub.on_phase("ready", "")
+    await asyncio.sleep(RETRY_S)
+    queued = {"event": "txQueued", "txHash": hex_of(tx_hash_of(1)), "queuedReason": "waits for nonce 3"}
+    assert bench.connection.messages == [queued], "also after the core was away, and not again after its restart"
+    assert other.messages == []
+    assert bench.hub.is_followed(tx_hash_of(1))
+
+
+async def test_whoever_no_longer_follows_is_not_told_that_it_is_queued(bench: Bench) -> None:
+    bench.hub.follow(bench.hub.attach(RecordingSocket()), tx_hash_of(1))
+    bench.core.statuses[tx_hash_of(1)] = PendingTx(signed(5), 0, waits_for_nonce=3)
+    bench.follow(1)
+    bench.inquiry.ask(tx_hash_of(1), bench.subscriber)
+    bench.hub.unfollow(bench.subscriber, tx_hash_of(1))
+    await asyncio.sleep(RETRY_S / 2)
+    assert bench.core.asked == [tx_hash_of(1)]
+    assert bench.connection.messages == []
