@@ -71,7 +71,7 @@ class AccountMethods(MethodGroup):
 
     @rpc_method("eth_call")
     async def call(self, transfer: object, block: object = None, state: object = None, header: object = None) -> str:
-        """Returns no data when the sender could pay for the transfer."""
+        """Returns nothing when the sender could pay for the transfer: no address has code."""
         await self._check(transfer, block, state, header)
         return "0x"
 
