@@ -42,6 +42,7 @@ QUICK = (
     "eth_feeHistory",
     "eth_getBlockByNumber",
     "WS /events subscribe newBlock",
+    "WS /events subscribe payment",
 )
 
 

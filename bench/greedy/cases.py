@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from bench.greedy.chain import PAYER, SENDERS, Filled
+from bench.greedy.chain import FULL_BLOCK_TXS, PAYER, SENDERS, Filled
 from cairn.api.chain_view import ChainView
 from cairn.api.events.messages import COMMANDS
 from cairn.api.rpc.methods import make_methods
@@ -20,6 +20,8 @@ STRANGER = "0x" + "77" * 20
 BODY_BYTES = 128 * 1024
 BATCH_BODY_BYTES = 2 * 1024 * 1024
 SIMULATED = 250
+FOLLOWED = 330
+"""Addresses in one message."""
 
 CONTROLS = ("evm_", "anvil_", "hardhat_", "cairn_setMiningMode")
 """Controls of a dev chain are not measured: whoever may call them may revert the chain, and stop its blocks."""
@@ -238,7 +240,15 @@ def socket_cases(filled: Filled) -> list[Case]:
     full_block = frame(rpc_message("eth_getBlockByNumber", hex(filled.full_heights[0]), True))
     last_block = b'"blockHeight":%d,' % filled.height
     last_answer = b'"event":"unsubscribed","subscription":"txConfirmed","txHash":"%b' % filled.tx_hashes[49].encode()
+    addresses = [WALLET, *(f"0x{number:040x}" for number in range(FOLLOWED))]
+    follow_all = {"action": "subscribe", "event": "payment", "addresses": addresses}
+    # The first sender has the last transaction of a full block.
+    pay = frame(follow_all | {"fromHeight": filled.full_heights[-1]})
+    last_payment = b'"blockHeight":%d,"transactionIndex":%d,' % (filled.full_heights[-1], FULL_BLOCK_TXS - 1)
+    unpay = frame(follow_all) + frame({"action": "unsubscribe", "event": "payment"})
     return [
+        Case("WS /events subscribe payment", [pay], None, events, last_payment),
+        Case("WS /events unsubscribe payment", [unpay], None, events, b"unsubscribed"),
         Case("WS /events subscribe newBlock", [replay], None, events, last_block),
         Case("WS /events unsubscribe newBlock", [leave], None, events, b"unsubscribed"),
         Case("WS /events subscribe txConfirmed", [following], None, events, last_answer),
