@@ -37,3 +37,15 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
     assert 0 < figures["start_s"] < pace.stretch(MAX_START_S)
     assert 0 < figures["idle_rss_mb"] < MAX_IDLE_MB
     assert "in recoveries" in done.stdout
+
+
+def test_following_addresses_is_measured(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "bench.follow", "--quick", f"--scratch={tmp_path}"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = dict(line.strip("| ").split(" | ", 1) for line in done.stdout.splitlines() if line.startswith("| `"))
+    told = [int(rows[name].split(" | ")[0]) for name in rows]
+    blocks, large, small = told
+    assert blocks >= 10
+    assert large + small == 600
+    assert "| 1 address with 3 payments | 3 |" in done.stdout

@@ -13,12 +13,12 @@ def test_a_socket_goes_on_after_the_core_was_killed() -> None:
         node = PublicNode(process.url)
         transfers = [sign_transfer(sender, RECIPIENT, 1, nonce) for nonce in range(3)]
         follow = "&".join(f"txConfirmed={transfer.tx_hash}" for transfer in transfers)
-        with node.events(f"?newBlock&fromHeight=0&{follow}") as socket:
-            assert [receive(socket)["event"] for _ in range(5)] == ["subscribed"] * 4 + ["newBlock"]
-            for transfer in transfers:
+        with node.events(f"?newBlock&fromHeight=0&{follow}&payment={RECIPIENT}") as socket:
+            assert [receive(socket)["event"] for _ in range(6)] == ["subscribed"] * 5 + ["newBlock"]
+            for height, transfer in enumerate(transfers, start=1):
                 node.submit(transfer)
-                block, confirmed = receive_until(socket, "txConfirmed")
-                assert confirmed["txHash"] == transfer.tx_hash
-                assert block["blockHeight"] == confirmed["blockHeight"] == transfers.index(transfer) + 1
+                block, confirmed, payment = receive_until(socket, "payment")
+                assert confirmed["txHash"] == payment["txHash"] == transfer.tx_hash
+                assert block["blockHeight"] == confirmed["blockHeight"] == payment["blockHeight"] == height
                 process.replace_core()
         node.close()
