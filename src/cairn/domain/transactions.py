@@ -23,8 +23,6 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-import msgspec
-
 from cairn.domain.crypto import address_of_key, keccak256, recover_sender, sign_digest
 from cairn.domain.errors import Corrupt, DataTooLong, InvalidField, InvalidSignature, NotReplayProtected
 from cairn.domain.rlp import Shape, decode_list, decode_uint, decode_word, encode_list, encode_string, encode_uint
@@ -473,11 +471,17 @@ def decode_record(record: bytes | memoryview) -> Tx:
 
 def _decode_long_record(record: bytes) -> Tx:
     """As `decode_record`, for one with data."""
-    if record_end(record, 0) != len(record):
-        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {record_end(record, 0)}")
-    kind = bytes((record[_TYPE_AT] - _HAS_DATA,))
-    tx = decode_record(record[:_TYPE_AT] + kind + record[_TYPE_AT + 1 : TX_RECORD_SIZE])
-    return msgspec.structs.replace(tx, data=record[TX_RECORD_SIZE + _TAIL_HEAD.size :])
+    end = record_end(record, 0)
+    if end != len(record):
+        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {end}")
+    fixed, data = record[:TX_RECORD_SIZE], record[TX_RECORD_SIZE + _TAIL_HEAD.size :]
+    tx_hash, sender, to, nonce, gas, gas_price, value, signature, marked, max_fee, max_tip = _unpack_record(fixed)
+    kind = marked - _HAS_DATA
+    if kind > DYNAMIC_FEE:
+        raise Corrupt(f"a transaction record with data is of type {kind}, and there is none")
+    price, amount = int.from_bytes(gas_price), int.from_bytes(value)
+    fee_cap, tip_cap = (int.from_bytes(max_fee), int.from_bytes(max_tip)) if kind == DYNAMIC_FEE else (0, 0)
+    return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind, fee_cap, tip_cap, data)
 
 
 def price_in_record(record: bytes) -> bytes:
@@ -485,22 +489,30 @@ def price_in_record(record: bytes) -> bytes:
     return record[_PRICE_AT : _PRICE_AT + 32]
 
 
-def record_end(records: bytes, at: int) -> int:
-    """Where the record that begins at `at` ends, with its tail. Raises `Corrupt` when that is not all there."""
-    end = at + TX_RECORD_SIZE
-    if end <= len(records) and records[at + _TYPE_AT] >= _HAS_DATA:
-        size = int.from_bytes(records[end : end + _TAIL_HEAD.size])
-        if not 0 < size <= MAX_DATA_BYTES:
-            raise Corrupt(f"a transaction record has {size} bytes of data, expected 1 to {MAX_DATA_BYTES}")
-        end += _TAIL_HEAD.size + size
-    if end > len(records):
-        raise Corrupt(f"a transaction record has {len(records) - at} bytes, expected {end - at}")
-    return end
-
-
 def parties_in_record(record: bytes) -> tuple[bytes, bytes]:
     """Sender and recipient alone, for those who look for an address among thousands of transactions."""
     return record[_SENDER_AT:_TO_AT], record[_TO_AT:_NONCE_AT]
+
+
+def record_end(records: bytes, at: int) -> int:
+    """Where the record that begins at `at` ends, with its tail. Raises `Corrupt` when that is not all there."""
+    end = at + TX_RECORD_SIZE
+    try:
+        if records[at + _TYPE_AT] >= _HAS_DATA:
+            end += _TAIL_HEAD.size
+            size = records[end - 2] << 8 | records[end - 1]
+            if not 0 < size <= MAX_DATA_BYTES:
+                raise Corrupt(f"a transaction record has {size} bytes of data, expected 1 to {MAX_DATA_BYTES}")
+            end += size
+    except IndexError:
+        raise _cut_off(records, at, end) from None
+    if end > len(records):
+        raise _cut_off(records, at, end)
+    return end
+
+
+def _cut_off(records: bytes, at: int, end: int) -> Corrupt:
+    return Corrupt(f"a transaction record has {len(records) - at} bytes, expected {end - at}")
 
 
 def decode_records(records: bytes) -> Iterator[Tx]:

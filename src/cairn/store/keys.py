@@ -276,14 +276,18 @@ def split_chunk(chunk: bytes) -> list[bytes]:
     """The records in a chunk. Raises `Corrupt`."""
     if len(chunk) % TX_RECORD_SIZE == 0:
         return [chunk[at : at + TX_RECORD_SIZE] for at in range(0, len(chunk), TX_RECORD_SIZE)]
-    records, at = [], 0
-    while at < len(chunk) - len(_FILLER):
+    return list(walk_chunk(chunk))
+
+
+def walk_chunk(chunk: bytes) -> Iterator[bytes]:
+    """The records in a chunk of which some have tails, read as far as they are taken. Raises `Corrupt`."""
+    at, last = 0, len(chunk) - len(_FILLER)
+    while at < last:
         end = record_end(chunk, at)
-        records.append(chunk[at:end])
+        yield chunk[at:end]
         at = end
-    if at < len(chunk) and (chunk[at:] != _FILLER or at % TX_RECORD_SIZE):
+    if at == last and (chunk[at:] != _FILLER or at % TX_RECORD_SIZE):
         raise Corrupt(f"behind the last record there is the byte 0x{chunk[at:].hex()}")
-    return records
 
 
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:

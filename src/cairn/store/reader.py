@@ -57,10 +57,9 @@ class ChainReader:
             return None
         within = position % CHUNK_RECORDS
         if len(value) % TX_RECORD_SIZE == 0:
-            # As `split_chunk` does, but only the one.
             start = within * TX_RECORD_SIZE
             return value[start : start + TX_RECORD_SIZE] or None
-        return next(islice(keys.split_chunk(value), within, None), None)
+        return next(islice(keys.walk_chunk(value), within, None), None)
 
     def records(self, height: int) -> Iterator[bytes]:
         """The records of a block's transactions, in its order. Raises `Corrupt` when one is missing."""

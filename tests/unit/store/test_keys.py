@@ -98,7 +98,7 @@ FILLED = keys.encode_chunk([encode_record(transfer(1, 0, data=bytes(139)))] * 2)
     ("chunk", "why"),
     [
         (WITH_TAIL[:-1], "has 295 bytes, expected 296"),
-        (WITH_TAIL[:283], "has 0 bytes of data, expected 1 to 256"),
+        (WITH_TAIL[:283], "has 283 bytes, expected 284"),
         (WITH_TAIL + b"\0", "behind the last record there is the byte 0x00"),
         (WITH_TAIL + WITH_TAIL[:7], "has 7 bytes, expected 282"),
         (WITH_TAIL[:282] + b"\x01\x01" + bytes(257), "has 257 bytes of data, expected 1 to 256"),
