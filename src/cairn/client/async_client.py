@@ -26,6 +26,7 @@ from cairn.client.following import BlockFollower, Direction, PaymentFollower, Re
 from cairn.client.models import (
     Block,
     ConfirmedTransaction,
+    NewBlock,
     Outcome,
     Payment,
     Submitted,
@@ -248,13 +249,25 @@ class AsyncClient(AsyncReads):
         With `direction="out"`, every transfer from one of them; with None, both. A transfer between two of them comes
         once. Otherwise like `blocks`. Ends at once without an address.
         """
-        followed = list(dict.fromkeys([addresses] if isinstance(addresses, str) else addresses))
-        if not followed:
-            return
-        follower = PaymentFollower(self._patient, await self.chain(), self._channel)
-        async with aclosing(follower.payments(followed, from_height, direction)) as payments:
-            async for payment in payments:
-                yield payment
+        if followed := _addresses_in(addresses):
+            follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+            async with aclosing(follower.payments(followed, from_height, direction)) as payments:
+                async for payment in payments:
+                    yield payment
+
+    async def payments_and_blocks(
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+    ) -> AsyncGenerator[Payment | NewBlock, None]:
+        """Like `payments`, and between them each new block: all payments of the blocks below it have come.
+
+        So a program that stores how far it is need not go back to the last payment. Of stored blocks only the payments
+        come.
+        """
+        if followed := _addresses_in(addresses):
+            follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+            async with aclosing(follower.payments_and_blocks(followed, from_height, direction)) as events:
+                async for event in events:
+                    yield event
 
     async def confirmations(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
         """`Confirmed` or `Dropped` for each transaction, as soon as it is known. Ends after the last one.
@@ -270,6 +283,11 @@ class AsyncClient(AsyncReads):
         async with aclosing(self._channel.outcomes(unsettled, reverts.refuse)) as outcomes:
             async for outcome in outcomes:
                 yield outcome
+
+
+def _addresses_in(addresses: str | Iterable[str]) -> list[str]:
+    """Each of them once."""
+    return list(dict.fromkeys([addresses] if isinstance(addresses, str) else addresses))
 
 
 def _body_of(transfer: Submission) -> Mapping[str, Any]:

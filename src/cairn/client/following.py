@@ -214,11 +214,21 @@ class PaymentFollower:
     async def payments(
         self, addresses: Sequence[str], from_height: int | None, direction: Direction | None
     ) -> AsyncGenerator[Payment, None]:
+        async with aclosing(self.payments_and_blocks(addresses, from_height, direction)) as events:
+            async for event in events:
+                if isinstance(event, Payment):
+                    yield event
+
+    async def payments_and_blocks(
+        self, addresses: Sequence[str], from_height: int | None, direction: Direction | None
+    ) -> AsyncGenerator[Payment | NewBlock, None]:
+        """The payments, and each new block: all payments of the blocks below it have come."""
         followed = {address.lower() for address in addresses}
         async with aclosing(self._channel.payments(addresses, from_height, self._rejoin)) as events:
             async for event in events:
                 if isinstance(event, NewBlock):
                     self._seen.remember(event.block_height, event.hash)
+                    yield event
                 elif direction is None or (event.to if direction == "in" else event.sender) in followed:
                     self._given = event.block_height
                     yield event

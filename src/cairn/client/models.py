@@ -13,6 +13,7 @@ from cairn.domain.answers import (
     Header,
     MempoolItem,
     MempoolSize,
+    NewBlock,
     Outcome,
     Payment,
     PendingTransaction,
@@ -30,6 +31,6 @@ from cairn.domain.answers import (
 
 __all__ = [
     "AccountState", "Block", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped", "Evidence", "Head",
-    "Header", "MempoolItem", "MempoolSize", "Outcome", "Payment", "PendingTransaction", "Probe", "Proof", "Readiness",
-    "Revert", "SignedFields", "Submitted", "Transaction", "Transfer", "Validator", "Validators",
+    "Header", "MempoolItem", "MempoolSize", "NewBlock", "Outcome", "Payment", "PendingTransaction", "Probe", "Proof",
+    "Readiness", "Revert", "SignedFields", "Submitted", "Transaction", "Transfer", "Validator", "Validators",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from cairn.client.models import (
     ConfirmedTransaction,
     Header,
     MempoolItem,
+    NewBlock,
     Outcome,
     Payment,
     Probe,
@@ -299,6 +300,16 @@ class Client(Reads):
         once. Otherwise like `blocks`. Ends at once without an address.
         """
         return self._loop.iterate(self._async.payments(addresses, from_height, direction))
+
+    def payments_and_blocks(
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+    ) -> Generator[Payment | NewBlock, None, None]:
+        """Like `payments`, and between them each new block: all payments of the blocks below it have come.
+
+        So a program that stores how far it is need not go back to the last payment. Of stored blocks only the payments
+        come.
+        """
+        return self._loop.iterate(self._async.payments_and_blocks(addresses, from_height, direction))
 
     def confirmations(self, tx_hashes: Iterable[str]) -> Generator[Outcome, None, None]:
         """`Confirmed` or `Dropped` for each transaction, as soon as it is known. Ends after the last one.

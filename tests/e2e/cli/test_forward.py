@@ -16,6 +16,8 @@ from threading import Thread
 
 import pytest
 
+from cairn.client import Account, Client
+from cairn.client.models import Payment
 from tests.e2e.cli.conftest import User
 from tests.support.certificates import make_certificate
 from tests.support.node_process import NodeProcess, command, wait_until
@@ -347,6 +349,131 @@ def test_a_certificate_that_nobody_vouches_for_gets_nothing(user: User, tmp_path
         server.shutdown()
         server.server_close()
     assert len(received) == 1
+
+
+def pay_all(url: str, payments: Sequence[tuple[int, int, str]]) -> list[Payment]:
+    """Pay from dev account 0: to which, how much, and what for. Returns all of its payments, in the chain's order."""
+    with Client(url, timeout_s=PATIENCE_S) as client:
+        wallet = client.wallet(Account.dev(0))
+        sent = [wallet.send(Account.dev(to).address, value, reference=text or None) for to, value, text in payments]
+        list(client.confirmations(sent))
+        expected = []
+        for payment in client.payments(Account.dev(0).address, from_height=0, direction="out"):
+            expected.append(payment)
+            if len(set(sent) - {each.tx_hash for each in expected}) == 0:
+                return expected
+    raise AssertionError("payments never end")
+
+
+def paid(requests: Sequence[Request]) -> list[tuple[int, int]]:
+    """The places of the payments in the chain."""
+    events = [json.loads(request.body)["data"] for request in requests]
+    return [(event["blockHeight"], event["transactionIndex"]) for event in events]
+
+
+@pytest.fixture
+def own_node(user: User) -> Iterator[NodeProcess]:
+    """A chain that holds the test's own payments only."""
+    with NodeProcess.start_dev("--block-time", "0.1") as started:
+        user.env["CAIRN_NODE"] = user.url = started.url
+        yield started
+
+
+@pytest.mark.parametrize(("direction", "values"), [("in", [1, 2**70]), ("out", [2]), ("both", [1, 2, 2**70])])
+def test_payments_of_an_address_arrive_with_what_they_are_for(
+    user: User, own_node: NodeProcess, receiver: WebhookReceiver, direction: str, values: list[int]
+) -> None:
+    pay_all(own_node.url, [(1, 1, "invoice 4711"), (2, 7, "")])
+    assert user.run("send", "dev1", "dev2", "2", "--yes").returncode == 0
+    pay_all(own_node.url, [(1, 2**70, "")])
+    with Forwarding(user, receiver, "--address", "dev1", "--from-height", "0", "--direction", direction) as forwarding:
+        requests = receiver.wait_taken(len(values))
+        assert forwarding.end() == 0
+    events = [json.loads(request.body) for request in requests]
+    assert [event["data"]["value"] for event in events] == values
+    check_signatures(requests, forwarding.state)
+    first = next(event for event in events if event["data"]["value"] == values[0])
+    block = user.json("block", str(first["data"]["blockHeight"]))
+    assert requests[0].id == f"payment_{first['data']['txHash']}_{block['hash'][2:10]}"
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(block["timestamp"]))
+    assert (first["type"], first["chainId"], first["timestamp"]) == ("payment", 1337, moment)
+    if direction != "out":
+        assert first["data"]["reference"] == "invoice 4711"
+
+
+def test_amounts_can_be_strings_for_receivers_that_round(
+    user: User, own_node: NodeProcess, receiver: WebhookReceiver
+) -> None:
+    pay_all(own_node.url, [(1, 2**70, "")])
+    with Forwarding(user, receiver, "--address", "dev1", "--from-height", "0", "--amounts", "string"):
+        [request] = receiver.wait_taken(1)
+    assert json.loads(request.body)["data"]["value"] == str(2**70)
+
+
+def test_kills_among_the_payments_of_a_block_lose_none(
+    user: User, own_node: NodeProcess, receiver: WebhookReceiver, tmp_path: Path
+) -> None:
+    chance = random.Random(SEED)
+    with Client(own_node.url, timeout_s=PATIENCE_S) as client:
+        wallet = client.wallet(Account.dev(0))
+        sent = wallet.send_all([(Account.dev(1 + number % 3).address, 1) for number in range(50 * KILLS)])
+        client.wait(str(sent[-1]), PATIENCE_S)
+        own = {Account.dev(1).address.lower(), Account.dev(2).address.lower()}
+        history = [tx for tx in client.history(Account.dev(0).address) if tx.to in own]
+    expected = sorted((tx.block_height, tx.transaction_index) for tx in history)
+    file = tmp_path / "addresses"
+    file.write_text("# those that are followed\n" + "\n".join(own) + "\n")
+    args = ("--addresses-file", str(file), "--from-height", "0", "--quiet")
+    receiver.answer_with("chaos")
+    for _ in range(KILLS // 2):
+        with Forwarding(user, receiver, *args) as forwarding:
+            receiver.wait_for(receiver.count() + chance.randrange(1, 50))
+            forwarding.end(signal.SIGKILL)
+    receiver.answer_with("ok")
+    with Forwarding(user, receiver, *args) as forwarding:
+        wait_until(lambda: paid(receiver.taken())[-1:] == expected[-1:], PATIENCE_S, "the last payment")
+        assert forwarding.end() == 0
+    furthest = -1
+    for place in paid(receiver.taken()):
+        assert expected.index(place) <= furthest + 1, f"seed {SEED}"
+        furthest = max(furthest, expected.index(place))
+    assert furthest == len(expected) - 1
+    by_id = {request.id: request.body for request in receiver.requests()}
+    assert len(by_id) == len(expected)
+    assert {by_id[request.id] == request.body for request in receiver.requests()} == {True}
+    check_signatures(receiver.requests(), forwarding.state)
+
+
+def test_blocks_without_payments_move_the_cursor(user: User, own_node: NodeProcess, receiver: WebhookReceiver) -> None:
+    with Forwarding(user, receiver, "--address", "dev1") as forwarding:
+        forwarding.wait_for("cursor")
+        # It may not have subscribed yet when the first ones are made.
+        head = mine(own_node.url, 1)
+        wait_until(lambda: mine(own_node.url, 1) > head and forwarding.cursor() > head, PATIENCE_S, "the cursor")
+        assert forwarding.end() == 0
+    pay_all(own_node.url, [(1, 5, "")])
+    with Forwarding(user, receiver, "--address", "dev1") as forwarding:
+        receiver.wait_taken(1)
+        pay_all(own_node.url, [(1, 6, "")])
+        receiver.wait_taken(2)
+        assert forwarding.end() == 0
+    assert len(receiver.requests()) == 2
+
+
+def test_a_payment_that_is_taken_back_ends_it(user: User, own_node: NodeProcess, receiver: WebhookReceiver) -> None:
+    snapshot = rpc(own_node.url, "evm_snapshot")
+    with Forwarding(user, receiver, "--address", "dev1") as forwarding:
+        forwarding.wait_for("cursor")
+        pay_all(own_node.url, [(1, 5, "")])
+        receiver.wait_taken(1)
+        assert rpc(own_node.url, "evm_revert", snapshot) is True
+        assert forwarding.done() == 2
+    assert "reverted" in forwarding.output
+
+
+def test_once_is_not_for_payments(user: User, receiver: WebhookReceiver) -> None:
+    refused = user.run("forward", "--to", receiver.url, "--address", "dev1", "--once")
+    assert (refused.returncode, "--once is for blocks only" in refused.stderr) == (2, True)
 
 
 def test_settings_can_be_in_a_file_whose_paths_are_relative_to_it(user: User, receiver: WebhookReceiver) -> None:

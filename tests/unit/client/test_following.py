@@ -143,6 +143,15 @@ async def test_payments_go_on_with_the_same_chain() -> None:
     assert await paid(Node(chain[:6]), chain, 2) == list(range(2, 9))
 
 
+async def test_new_blocks_come_between_the_payments_for_those_who_ask() -> None:
+    chain = chain_of("aa", 8)
+    node = Node(chain[:6])
+    follower = PaymentFollower(node, node.chain(), Channel(node, chain))
+    events = [event async for event in follower.payments_and_blocks([SHOP], 4, "in")]
+    new = [NewBlock(block.block_height, block.hash) for block in chain[6:]]
+    assert events == [payment_in(4), payment_in(5), new[0], payment_in(6), new[1], payment_in(7)]
+
+
 @pytest.mark.parametrize("count", [2, 6, 9])
 async def test_payments_of_another_chain_raise_chain_changed(count: int) -> None:
     """Also when it is lower and not later: a node that is alone is never behind."""

@@ -1,11 +1,11 @@
 """The command `cairn forward`: its options only, so that --help needs no HTTP client."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from cairn.cli.options import DEFAULT_NODE, AsJson
+from cairn.cli.options import DEFAULT_NODE, AsJson, complete_party
 from cairn.cli.report import reported_errors
 
 
@@ -13,6 +13,26 @@ def forward(
     to: Annotated[
         str | None,
         typer.Option(help="URL of the receiver: https, or http on this machine.", metavar="URL", show_default=False),
+    ] = None,
+    address: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Send the payments of this account instead of blocks: an address, the name of a key, or dev0 to dev9. "
+            "Can be given several times.",
+            metavar="ACCOUNT",
+            autocompletion=complete_party,
+        ),
+    ] = None,
+    addresses_file: Annotated[
+        Path | None, typer.Option(help="File with more addresses, one on each line.", metavar="FILE")
+    ] = None,
+    direction: Annotated[
+        Literal["in", "out", "both"] | None,
+        typer.Option(help="Which payments: to the accounts (in), from them (out), or both. [default: in]"),
+    ] = None,
+    amounts: Annotated[
+        Literal["number", "string"] | None,
+        typer.Option(help="How amounts are written; string is for receivers that would round. [default: number]"),
     ] = None,
     from_height: Annotated[
         int | None,
@@ -66,7 +86,7 @@ def forward(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print failures only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send each new block to a URL as a signed webhook: in order, at least once, from where it stopped."""
+    """Send new blocks, or payments, to a URL as signed webhooks: in order, at least once, from where it stopped."""
     from cairn.cli.forward.settings import load_settings
     from cairn.cli.forward.start import forward_events, show_status
 
@@ -76,6 +96,10 @@ def forward(
             "node": node,
             "state": None if state is None else str(state),
             "secret_file": None if secret_file is None else str(secret_file),
+            "addresses": address or None,
+            "addresses_file": None if addresses_file is None else str(addresses_file),
+            "direction": direction,
+            "amounts": amounts,
             "from_height": from_height,
             "timeout_s": timeout,
             "dead_letter_after": dead_letter_after,

@@ -9,17 +9,15 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import NamedTuple
 
-from cairn.cli.forward.progress import Cursor, DeadLetter, Progress, cursor_at, other_chain
+from cairn.cli.forward.progress import Cursor, DeadLetter, Progress, other_chain
 from cairn.cli.forward.receiver import GONE, Failure, Receiver
+from cairn.cli.forward.sources import Source
 from cairn.cli.forward.status import Status
-from cairn.cli.forward.webhooks import Webhook, block_webhook
+from cairn.cli.forward.webhooks import Webhook
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import printable
-from cairn.client import AsyncClient
 from cairn.client.errors import ApiError, ChainChanged, NodeUnreachable
 from cairn.client.transport import delays
 
@@ -32,19 +30,12 @@ STOP_S = 5.0
 """How long a delivery that is under way may take at a stop."""
 
 
-class Due(NamedTuple):
-    """A webhook, and the cursor once it is delivered."""
-
-    webhook: Webhook
-    cursor: Cursor
-
-
 class Forwarder:
     """Delivers what follows the cursor."""
 
     def __init__(
         self,
-        node: AsyncClient,
+        source: Source,
         receiver: Receiver,
         progress: Progress,
         cursor: Cursor,
@@ -52,7 +43,8 @@ class Forwarder:
         quiet: bool,
     ) -> None:
         """With `dead_letter_after`, an event is given up after so many refusals; 0 is never."""
-        self._node = node
+        self._source = source
+        self._node = source.node
         self._receiver = receiver
         self._progress = progress
         self._cursor = self._saved_cursor = cursor
@@ -60,7 +52,7 @@ class Forwarder:
         self._dead_letter_after = dead_letter_after
         self._quiet = quiet
         height = cursor.block_height
-        self._status = Status("following", receiver.shown_url, node.url, cursor.chain_id, height, height)
+        self._status = Status("following", receiver.shown_url, self._node.url, cursor.chain_id, height, height)
         self._shown = 0
         """How many deliveries the output tells of."""
 
@@ -91,24 +83,16 @@ class Forwarder:
     async def _deliver_all(self, stopping: asyncio.Event, last_height: int | None) -> None:
         if last_height is not None and self._cursor.block_height >= last_height:
             return
-        async with aclosing(self._due()) as due:
-            async for webhook, cursor in due:
-                await self._deliver(webhook)
-                self._cursor = cursor
-                if time.monotonic() - self._saved_at >= SAVE_EVERY_S:
-                    self._save()
-                if stopping.is_set() or cursor.block_height == last_height:
-                    return
-
-    async def _due(self) -> AsyncGenerator[Due, None]:
-        before = self._cursor
         try:
-            async with aclosing(self._node.blocks(from_height=before.block_height + 1)) as blocks:
-                async for block in blocks:
-                    if block.previous_hash != before.hash:
-                        raise ChainChanged(f"its block {block.block_height} does not follow the one that was delivered")
-                    before = cursor_at(block)
-                    yield Due(block_webhook(block), before)
+            async with aclosing(self._source.due(self._cursor)) as due:
+                async for webhook, cursor in due:
+                    if webhook is not None:
+                        await self._deliver(webhook)
+                    self._cursor = cursor
+                    if time.monotonic() - self._saved_at >= SAVE_EVERY_S:
+                        self._save()
+                    if stopping.is_set() or cursor.block_height == last_height:
+                        return
         except ChainChanged as changed:
             raise other_chain(str(changed), self._progress) from None
 

@@ -27,18 +27,31 @@ NO_BLOCK = -1
 """The height of a cursor before the first block."""
 
 
-class Cursor(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Everything up to this block is delivered."""
+class Cursor(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """Everything before this block is delivered."""
 
     chain_id: int
     block_height: int
     hash: str
     """It covers all blocks before, so another chain cannot be mistaken for this one."""
     timestamp: int
+    transaction_index: int | None = None
+    """Of the block itself, everything up to this transaction is delivered; None for all of it."""
+
+    @property
+    def next_height(self) -> int:
+        """The first block of which anything is not delivered."""
+        return self.block_height + 1 if self.transaction_index is None else self.block_height
+
+    def covers(self, height: int, index: int) -> bool:
+        """Whether the transaction at this place in the chain is delivered."""
+        if self.transaction_index is None:
+            return height <= self.block_height
+        return (height, index) <= (self.block_height, self.transaction_index)
 
 
-def cursor_at(block: Block) -> Cursor:
-    return Cursor(block.chain_id, block.block_height, block.hash, block.timestamp)
+def cursor_at(block: Block, transaction_index: int | None = None) -> Cursor:
+    return Cursor(block.chain_id, block.block_height, block.hash, block.timestamp, transaction_index)
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):

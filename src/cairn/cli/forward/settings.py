@@ -3,15 +3,16 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from cairn.cli.options import DEFAULT_NODE
+from cairn.client.transport import Amounts
 from cairn.domain.errors import InvalidConfig
 
-_PATHS = ("state", "secret_file")
+_PATHS = ("state", "secret_file", "addresses_file")
 
 
 class ForwardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,6 +20,10 @@ class ForwardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: str = DEFAULT_NODE
     state: str | None = None
     secret_file: str | None = None
+    addresses: list[str] = []
+    addresses_file: str | None = None
+    direction: Literal["in", "out", "both"] = "in"
+    amounts: Amounts = "number"
     from_height: Annotated[int, Meta(ge=0)] | None = None
     timeout_s: Annotated[float, Meta(gt=0, le=600)] = 20.0
     dead_letter_after: Annotated[int, Meta(ge=0)] = 0

@@ -7,16 +7,22 @@ from cairn.cli.forward.forwarder import Forwarder
 from cairn.cli.forward.progress import NO_BLOCK, Cursor, Progress, cursor_at, default_directory, other_chain
 from cairn.cli.forward.receiver import Receiver, check_url
 from cairn.cli.forward.settings import ForwardSettings
+from cairn.cli.forward.sources import BlockSource, PaymentSource, Source
 from cairn.cli.forward.webhooks import load_keys
 from cairn.cli.look.live_view import stop_signals
+from cairn.cli.node.home import read_address
 from cairn.cli.remote import connect, explained_errors
 from cairn.cli.report import NoSuchItem
 from cairn.cli.screen import print_json, print_pairs
+from cairn.cli.wallet.key_files import Keystore
+from cairn.cli.wallet.key_files import default_directory as keys_directory
+from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
 from cairn.client.errors import BlockNotFound, BlockNotKept
 from cairn.client.following import EMBEDDED
 from cairn.client.transport import delays
 from cairn.domain.errors import InvalidConfig
+from cairn.domain.types import Address
 
 NO_HASH = "0x" + 64 * "0"
 """The parent of the first block."""
@@ -54,6 +60,9 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
             Receiver(settings.to, keys, settings.timeout_s) as receiver,
             stop_signals() as stopping,
         ):
+            source = _source_of(settings, node)
+            if once and isinstance(source, PaymentSource):
+                raise InvalidConfig("--once is for blocks only: an event does not say that there are no more payments")
             await node.health()
             kept = progress.load_cursor()
             cursor = await begin(node, settings.from_height) if kept is None else kept
@@ -61,18 +70,42 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
             last_height = (await node.chain()).head.block_height if once else None
             # Also shows that it can be written, before anything is delivered.
             progress.save_cursor(cursor)
-            where = f"from block {cursor.block_height + 1} on" + ("" if kept is None else ", where it stopped")
+            where = f"from block {cursor.next_height} on" + ("" if kept is None else ", where it stopped")
             print_pairs(
                 [
                     ("from", f"{settings.node}, chain {cursor.chain_id}"),
                     ("to", receiver.shown_url),
-                    ("events", f"newBlock, {where}"),
+                    ("events", f"{source}, {where}"),
                     ("secret", secret_place),
                     ("cursor", str(progress.cursor_file)),
                 ]
             )
-            forwarder = Forwarder(node, receiver, progress, cursor, settings.dead_letter_after, quiet)
+            forwarder = Forwarder(source, receiver, progress, cursor, settings.dead_letter_after, quiet)
             await forwarder.run(stopping, last_height)
+
+
+def _source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
+    """What is forwarded. Raises `InvalidConfig` or `NoSuchItem` for what is no address."""
+    if not settings.addresses and settings.addresses_file is None:
+        return BlockSource(node)
+    keystore = Keystore(keys_directory())
+    addresses = [find_party(text, keystore, "--address").address for text in settings.addresses]
+    if settings.addresses_file is not None:
+        addresses += read_addresses(Path(settings.addresses_file))
+    direction = None if settings.direction == "both" else settings.direction
+    return PaymentSource(node, [f"0x{each.hex()}" for each in dict.fromkeys(addresses)], direction, settings.amounts)
+
+
+def read_addresses(file: Path) -> list[Address]:
+    """The addresses in a file, one on each line; # begins a comment. Raises `InvalidConfig`, also for no address."""
+    try:
+        lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    addresses = [read_address(text, f"{file}, line {number}") for number, text in enumerate(lines, start=1) if text]
+    if not addresses:
+        raise InvalidConfig(f"{file} holds no address")
+    return addresses
 
 
 async def begin(node: AsyncClient, from_height: int | None) -> Cursor:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hmac
+import json
 import os
 import secrets
 import stat
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.client.models import Block
+from cairn.client.models import Block, Payment
+from cairn.client.transport import Amounts, with_strings
 from cairn.domain.answers import NewBlock
 from cairn.domain.errors import InvalidConfig
 from cairn.store.directory import is_there, write_file
@@ -30,7 +32,7 @@ class Payload(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: str
     """When the event happened: the time of its block."""
     chain_id: int
-    data: NewBlock
+    data: NewBlock | Payment
     """The event, as `WS /events` sends it."""
 
 
@@ -41,10 +43,24 @@ class Webhook(msgspec.Struct, frozen=True):
 
 
 def block_webhook(block: Block) -> Webhook:
-    event = NewBlock(block.block_height, block.hash)
-    payload = Payload("newBlock", _iso_time(block.timestamp), block.chain_id, event)
     # The hash of a block covers its height, its chain and all blocks before it.
-    return Webhook(f"newBlock_{block.hash}", msgspec.json.encode(payload))
+    return Webhook(f"newBlock_{block.hash}", _body(NewBlock(block.block_height, block.hash), block, "number"))
+
+
+def payment_webhook(payment: Payment, block: Block, amounts: Amounts) -> Webhook:
+    """The webhook of a payment in the block."""
+    # On a dev chain that was started anew, the same transaction can be made again: in another block.
+    return Webhook(f"payment_{payment.tx_hash}_{block.hash[2:10]}", _body(payment, block, amounts))
+
+
+def _body(event: NewBlock | Payment, block: Block, amounts: Amounts) -> bytes:
+    kind = "newBlock" if isinstance(event, NewBlock) else "payment"
+    payload = Payload(kind, _iso_time(block.timestamp), block.chain_id, event)
+    fields = msgspec.to_builtins(payload)
+    if amounts == "string":
+        fields["data"] = with_strings(fields["data"])
+    # msgspec takes no integer above 64 bits.
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _iso_time(timestamp_s: int) -> str:

@@ -16,6 +16,7 @@ from cairn.api.description.examples import HEADER
 from cairn.cli.forward.forwarder import LONGEST_DELAY_S, SAVE_EVERY_S, STOP_S, Forwarder
 from cairn.cli.forward.progress import Cursor, Progress, cursor_at
 from cairn.cli.forward.receiver import Receiver
+from cairn.cli.forward.sources import BlockSource
 from cairn.cli.report import CommandFailed, Unreachable
 from cairn.client import AsyncClient
 from cairn.client.errors import ChainReverted, NodeUnreachable
@@ -66,7 +67,9 @@ class Line:
         self.server = server
         self.progress = Progress(directory)
         self.stopping = asyncio.Event()
-        self.forwarder = Forwarder(node, self.receiver, self.progress, cursor_at(block_at(0)), dead_letter_after, False)
+        self.forwarder = Forwarder(
+            BlockSource(node), self.receiver, self.progress, cursor_at(block_at(0)), dead_letter_after, False
+        )
 
     async def run(self, last_height: int | None = None) -> None:
         async with self.receiver:

@@ -60,3 +60,19 @@ def test_each_url_has_its_own_directory_without_its_path(monkeypatch: pytest.Mon
     assert one.parent == Path("/state/cairn/forward")
     assert one.name.startswith("shop.example-8080-")
     assert "token" not in str(one)
+
+
+@pytest.mark.parametrize(
+    ("index", "next_height", "covered", "due"),
+    [
+        (None, 6, [(4, 9), (5, 0), (5, 99)], [(6, 0)]),
+        (-1, 5, [(4, 9)], [(5, 0), (6, 0)]),
+        (3, 5, [(4, 9), (5, 0), (5, 3)], [(5, 4), (6, 0)]),
+    ],
+)
+def test_a_cursor_in_a_block_covers_what_is_before_it(
+    index: int | None, next_height: int, covered: list[tuple[int, int]], due: list[tuple[int, int]]
+) -> None:
+    cursor = Cursor(1337, 5, "0x", 0, index)
+    assert cursor.next_height == next_height
+    assert [place for place in covered + due if cursor.covers(*place)] == covered
