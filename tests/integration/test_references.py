@@ -1,5 +1,6 @@
 """Transfers that say what they are for, from the submission to every answer that shows them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from cairn.api.chain_view import ChainView
 from cairn.domain.answers import ConfirmedTransaction, Proof, Transaction
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Tx
@@ -147,6 +149,26 @@ async def test_receipts_add_up_the_gas_of_their_block(node: RestNode) -> None:
     await accept(node, body_of(signed(40)))
     node.mine()
     assert (await call(node, "eth_getTransactionReceipt", hash_of(signed(40))))["cumulativeGasUsed"] == hex(21_000)
+
+
+async def test_gas_that_was_added_up_across_a_revert_is_neither_told_nor_kept(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = signed(0, data=b"\xff"), signed(1)
+    for tx in (first, second):
+        await accept(node, body_of(tx))
+    node.mine()
+    tx_records = ChainView.tx_records
+
+    def reverted(view: ChainView, height: int) -> Iterator[bytes]:
+        yield from tx_records(view, height)
+        view.reverts += 1
+
+    with monkeypatch.context() as reverting:
+        reverting.setattr(ChainView, "tx_records", reverted)
+        assert "reverted" in (await refusal(node, "eth_getTransactionReceipt", hash_of(second)))[1]
+    receipt = await call(node, "eth_getTransactionReceipt", hash_of(second))
+    assert receipt["cumulativeGasUsed"] == hex(42_016)
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC_FEE])

@@ -37,6 +37,7 @@ from cairn.domain.types import (
     Draft,
     Tx,
     TxHash,
+    intrinsic_gas,
 )
 
 _RECORD = Struct(">32s20s20sQQ32s32s65sB32s32s")
@@ -487,6 +488,11 @@ def _decode_long_record(record: bytes) -> Tx:
 def price_in_record(record: bytes) -> bytes:
     """The gas price alone, 32 bytes in the order of the numbers, for those who compare thousands of them."""
     return record[_PRICE_AT : _PRICE_AT + 32]
+
+
+def gas_in_record(record: bytes) -> int:
+    """The gas that the transaction uses, for those who add up thousands of them."""
+    return intrinsic_gas(record[TX_RECORD_SIZE + _TAIL_HEAD.size :])
 
 
 def parties_in_record(record: bytes) -> tuple[bytes, bytes]:

@@ -18,6 +18,7 @@ from cairn.domain.transactions import (
     encode_record,
     encode_tx,
     encode_unsigned,
+    gas_in_record,
     rebuild_tx,
     sign_draft,
     signing_bytes,
@@ -411,3 +412,9 @@ def test_records_follow_each_other() -> None:
 def test_a_record_of_another_size_is_corrupt(size: int) -> None:
     with pytest.raises(Corrupt, match=f"has {size} bytes, expected 282"):
         decode_record((encode_record(TX) * 2)[:size])
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"invoice 4711", bytes(100) + b"\xff" * 156])
+def test_the_gas_in_a_record_is_that_of_its_transaction(data: bytes) -> None:
+    tx = sign_draft(Draft(DEV_KEYS[0][0], DEV_KEYS[1][0], 1, 30_000, 10**9, 0, data=data), DEV_KEYS[0][1], 1337)
+    assert gas_in_record(encode_record(tx)) == tx.gas_used

@@ -31,7 +31,7 @@ from cairn.api.rpc.values import (
 from cairn.domain.headers import encode_header
 from cairn.domain.merkle import tx_root
 from cairn.domain.rlp import encode_list, encode_string, list_start
-from cairn.domain.transactions import decode_record, encode_tx
+from cairn.domain.transactions import decode_record, encode_tx, gas_in_record
 from cairn.domain.types import LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.keys import split_hashes
 from cairn.time_shares import give_way, in_slices
@@ -246,7 +246,7 @@ class BlockMethods(MethodGroup):
 
 def _add_gas(records: Iterator[bytes]) -> Iterator[bytes]:
     """For each transaction, the gas that it and those before it have used."""
-    for gas in accumulate(decode_record(record).gas_used for record in records):
+    for gas in accumulate(map(gas_in_record, records)):
         yield gas.to_bytes(GAS_BYTES, "big")
 
 
