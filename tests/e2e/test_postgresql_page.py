@@ -90,7 +90,7 @@ def await_height(database: psycopg.Connection, height: int, goes_on: Callable[[]
 
 def test_the_page_works_as_it_stands(node: NodeProcess, server: PostgreSQL, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, node.url, server.environment)
-    install, create, (start, _), *payments, received, (how_far, shown_height) = PAGE.steps()
+    install, create, (start, _), *payments, received, invoice, (how_far, shown_height) = PAGE.steps()
     assert install.line.split()[-1].strip("'") in (ROOT / "requirements" / "dev.in").read_text()
     assert start == ".venv/bin/python indexer.py"
     terminal.run(create.line)
@@ -98,7 +98,8 @@ def test_the_page_works_as_it_stands(node: NodeProcess, server: PostgreSQL, tmp_
         for line, _ in payments:
             terminal.run(line)
         await_height(database, int(shown_height), goes_on)
-        assert terminal.run(received.line) == received.output
+        for line, shown in (received, invoice):
+            assert terminal.run(line) == shown
         assert terminal.run(how_far) == shown_height
         [query] = PAGE.code("sql")
         assert sum(coins for _, coins, _ in database.execute(query.encode())) == 9.5
@@ -113,7 +114,10 @@ class Payer:
 
     def pay(self) -> None:
         """Some transfers, until all are confirmed."""
-        payments = [(self._any_address(), 2 ** self._rng.randrange(64)) for _ in range(PAYMENTS_AT_ONCE)]
+        payments = [
+            (self._any_address(), 2 ** self._rng.randrange(64), self._rng.choice((None, "invoice 4711", "=1+1; Ω")))
+            for _ in range(PAYMENTS_AT_ONCE)
+        ]
         for sent in self._wallet.send_all(payments):
             assert isinstance(sent, str), sent
             self._node.wait(sent, timeout_s=PATIENCE_S)
@@ -204,5 +208,8 @@ def on_chain(client: Client) -> list[tuple[object, ...]]:
     assert len(confirmed) == len(transfers) > 0
     return [
         *((block.block_height, block.hash, block.timestamp) for block in blocks),
-        *((tx.tx_hash, tx.block_height, tx.transaction_index, tx.sender, tx.to, tx.value, tx.fee) for tx in confirmed),
+        *(
+            (tx.tx_hash, tx.block_height, tx.transaction_index, tx.sender, tx.to, tx.value, tx.fee, tx.reference)
+            for tx in confirmed
+        ),
     ]
