@@ -173,6 +173,31 @@ def test_a_chain_that_went_back_is_told_and_followed(tmp_path: Path) -> None:
             watching.end()
 
 
+def test_payments_of_accounts_are_printed_once_over_a_restart(tmp_path: Path, port: int) -> None:
+    data = tmp_path / "data"
+    with started(port, "--data-dir", str(data)) as node:
+        user = User(tmp_path, node.url)
+        pay(user.url)
+        accounts = ("--account", "dev1", "--account", SECOND.lower())
+        watching = Lines(user, *accounts, "--from-height", "0")
+        as_json = Lines(user, *accounts, "--from-height", "0", "--json")
+        try:
+            assert watching.out().startswith("block 1  dev0 → dev1  1 wei  0x")
+            assert json.loads(as_json.out())["to"] == SECOND.lower()
+            node.kill_group()
+            watching.wait_for_note("does not answer")
+            with started(port, "--data-dir", str(data)):
+                reference = {"from": SECOND, "to": FIRST, "value": 3, "gas": 30_000, "reference": "invoice 4711"}
+                tx_hash = post_anew(f"{user.url}/tx", reference).json()["txHash"]
+                assert watching.out() == f"block 2  dev1 → dev0  3 wei  {tx_hash}  invoice 4711\n"
+                payment = json.loads(as_json.out())
+                assert (payment["event"], payment["txHash"], payment["value"]) == ("payment", tx_hash, 3)
+            assert watching.end(signal.SIGTERM) == 0
+        finally:
+            watching.end()
+            as_json.end()
+
+
 def test_watch_ends_when_the_pipe_is_closed(user: User) -> None:
     script = f"{command(['watch'])[0]} watch --from-height 0 | head -n 1; exit ${{PIPESTATUS[0]}}"
     watching = subprocess.Popen(

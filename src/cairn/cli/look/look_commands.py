@@ -110,6 +110,14 @@ def watch(
     from_height: Annotated[
         int | None, typer.Option(help="Start with this block instead of the latest.", metavar="N", min=0)
     ] = None,
+    account: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show the payments of this account instead. May be given several times.",
+            metavar="ACCOUNT",
+            autocompletion=complete_party,
+        ),
+    ] = None,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
@@ -117,8 +125,13 @@ def watch(
     """Show blocks and the mempool live, until Ctrl-C. Waits if the node is down, and skips no block.
 
     At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
+    With --account, a line for each payment from or to one of the accounts; with --json, the event of /events.
     """
     from cairn.cli.look.live_view import watch_node
+    from cairn.cli.look.payment_lines import watch_payments
 
     with reported_errors(as_json):
-        watch_node(node, from_height, keystore_in(keys), as_json)
+        if account:
+            watch_payments(node, account, from_height, keystore_in(keys), as_json)
+        else:
+            watch_node(node, from_height, keystore_in(keys), as_json)
