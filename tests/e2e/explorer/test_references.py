@@ -118,6 +118,8 @@ def test_lists_show_references_and_none_leaves_its_place(
     listed = []
     for block in blocks:
         visitor.go(f"/block/{block}")
+        fees = sum(node.read(f"/tx/{tx_hash}")["fee"] for tx_hash in node.read(f"/block/{block}")["transactions"])
+        expect(fact(page, "Fees").locator(".amount")).to_have_attribute("title", f"{fees:,} wei")
         listed += page.locator("bdi.reference").all_text_contents()
         assert is_within_the_window(page)
     assert sorted(listed) == sorted(TEXTS)
