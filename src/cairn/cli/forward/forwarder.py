@@ -18,7 +18,7 @@ from cairn.cli.forward.status import Status
 from cairn.cli.forward.webhooks import Webhook
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import printable
-from cairn.client.errors import ApiError, ChainChanged, NodeUnreachable
+from cairn.client.errors import ChainChanged, ClientError
 from cairn.client.transport import delays
 
 FIRST_DELAY_S = 0.5
@@ -170,7 +170,7 @@ class Forwarder:
             try:
                 self._status.head_height = (await self._node.chain()).head.block_height
                 self._status.node_error = None
-            except (NodeUnreachable, ApiError) as failure:
+            except ClientError as failure:
                 if self._status.node_error is None:
                     _note(f"{failure}; waiting for it")
                 self._status.node_error = str(failure)

@@ -55,11 +55,7 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
     with progress.locked(), explained_errors(settings.node):
         secret_file = Path(settings.secret_file) if settings.secret_file else None
         keys, secret_place = load_keys(secret_file, progress.secret_file)
-        async with (
-            connect(settings.node) as node,
-            Receiver(settings.to, keys, settings.timeout_s) as receiver,
-            stop_signals() as stopping,
-        ):
+        async with connect(settings.node) as node, Receiver(settings.to, keys, settings.timeout_s) as receiver:
             source = _source_of(settings, node)
             if once and isinstance(source, PaymentSource):
                 raise InvalidConfig("--once is for blocks only: an event does not say that there are no more payments")
@@ -81,7 +77,9 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
                 ]
             )
             forwarder = Forwarder(source, receiver, progress, cursor, settings.dead_letter_after, quiet)
-            await forwarder.run(stopping, last_height)
+            # Only now: until here, nothing is lost if a signal simply ends the process.
+            async with stop_signals() as stopping:
+                await forwarder.run(stopping, last_height)
 
 
 def _source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
