@@ -11,7 +11,7 @@ import msgspec
 from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
-from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, check_same
+from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, Direction, check_same
 from cairn.client.errors import (
     ApiError,
     ClientError,
@@ -22,7 +22,7 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.events import EventChannel
-from cairn.client.following import BlockFollower, Direction, PaymentFollower, RevertWatch
+from cairn.client.following import BlockFollower, PaymentFollower, RevertWatch
 from cairn.client.models import (
     Block,
     ConfirmedTransaction,

@@ -4,19 +4,22 @@ Behind a load balancer each page may come from another node, and one that has fe
 items out. So a page is asked for again until the node that answers has at least the blocks of the pages before.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec.json import Decoder
 
 from cairn.client.errors import NodeUnreachable, UnexpectedAnswer
 from cairn.client.models import (
+    AccountList,
     AccountState,
     Block,
     Chain,
     ConfirmedTransaction,
+    FullBlock,
     Header,
+    ListedAccount,
     MempoolItem,
     Probe,
     Proof,
@@ -30,7 +33,15 @@ T = TypeVar("T")
 
 MAX_PAGE = 1_000
 
+MAX_ACCOUNTS = 1_000
+"""Addresses in one request."""
+
+Direction = Literal["in", "out"]
+"""Of a payment, as seen from the accounts that are asked for."""
+
 _ACCOUNT = Decoder(AccountState)
+_ACCOUNTS = Decoder(AccountList)
+_FULL_BLOCK = Decoder(FullBlock)
 BLOCK = Decoder(Block)
 _BLOCKS = Decoder(list[Header])
 CHAIN = Decoder(Chain)
@@ -67,17 +78,46 @@ class AsyncReads:
     async def block(self, block: str | int = "latest") -> Block:
         """A block by hash or height, or the latest. Raises `BlockNotFound`."""
         found = await self._transport.get(path_of("block", block), BLOCK)
-        if str(block).isdigit():
-            check_same(int(block), found.block_height)
-        elif block != "latest":
-            check_same(block, found.hash)
+        check_block(block, found)
         return found
 
-    async def account(self, address: str) -> AccountState:
-        """Balance and nonces of an account; all are 0 for an address that was never used."""
-        account = await self._transport.get(path_of("account", address), _ACCOUNT)
+    async def full_block(self, block: str | int = "latest") -> FullBlock:
+        """Like `block`, with the transactions themselves."""
+        found = await self._transport.get(path_of("block", block), _FULL_BLOCK, {"transactions": "full"})
+        check_block(block, found)
+        return found
+
+    async def account(self, address: str, *, height: int | None = None, time: int | None = None) -> AccountState:
+        """Balance and nonces of an account; all are 0 for an address that was never used.
+
+        With `height` as of the end of that block, and with `time` as of that Unix time. Raises `BlockNotFound` if there
+        is no such block, or none that the node keeps.
+        """
+        query = _given(height=height, time=time)
+        account = await self._transport.get(path_of("account", address), _ACCOUNT, query)
         check_same(address, account.address)
+        if height is not None:
+            check_same(height, str(account.block_height))
         return account
+
+    async def accounts(self, addresses: Iterable[str], *, height: int | None = None) -> AccountList:
+        """Balances and nonces of any number of accounts, all as of the same block: the latest, or that at `height`.
+
+        Raises `BlockNotFound` if there is no such block, or none that the node keeps.
+        """
+        asked = list(addresses)
+        found: list[ListedAccount] = []
+        for start in range(0, max(1, len(asked)), MAX_ACCOUNTS):
+            part = asked[start : start + MAX_ACCOUNTS]
+            body: dict[str, object] = {"addresses": part} | ({} if height is None else {"height": height})
+            listed = await self._transport.read_by_post("/accounts", body, _ACCOUNTS)
+            check_same(listed.block_height if height is None else height, listed.block_height)
+            # The rest is of the block that the first ones are of.
+            height = listed.block_height
+            if [each.address for each in listed.accounts] != [address.lower() for address in part]:
+                raise UnexpectedAnswer(f"{self.url} answered with other accounts than it was asked for")
+            found += listed.accounts
+        return AccountList(height or 0, found)
 
     async def chain(self) -> Chain:
         """The chain's rules, its latest block, and how full the mempool is.
@@ -98,9 +138,38 @@ class AsyncReads:
         async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
             yield block
 
-    async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
-        """The confirmed transactions that the account sent or received, newest first."""
-        async for tx in listed(self._transport, path_of("account", address, "txs"), HISTORY, {}, limit):
+    async def history(
+        self,
+        address: str,
+        limit: int | None = None,
+        *,
+        direction: Direction | None = None,
+        counterparty: str | None = None,
+        reference: str | None = None,
+        data: bytes | None = None,
+        from_height: int | None = None,
+        to_height: int | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        oldest_first: bool = False,
+    ) -> AsyncGenerator[ConfirmedTransaction, None]:
+        """The confirmed transactions that the account sent or received, newest first, or only those that are meant.
+
+        All that is given must hold: whether the account received (`in`) or sent (`out`), the other account, the exact
+        reference or data, and the first and the last block by height or by Unix time.
+        """
+        query = _given(
+            direction=direction,
+            counterparty=counterparty,
+            reference=reference,
+            data=None if data is None else "0x" + data.hex(),
+            fromHeight=from_height,
+            toHeight=to_height,
+            fromTime=from_time,
+            toTime=to_time,
+            order="asc" if oldest_first else None,
+        )
+        async for tx in listed(self._transport, path_of("account", address, "txs"), HISTORY, query, limit):
             yield tx
 
     async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
@@ -122,6 +191,19 @@ class AsyncReads:
     async def ready(self) -> Readiness:
         """Whether the node accepts transactions, and if not, which part fails."""
         return await self._transport.probe("/ready", _READINESS)
+
+
+def _given(**parameters: str | int | None) -> dict[str, str]:
+    """The parameters of a query that are given."""
+    return {name: str(value) for name, value in parameters.items() if value is not None}
+
+
+def check_block(asked: str | int, found: Header) -> None:
+    """Check that it is the block that was asked for. Raises `UnexpectedAnswer`."""
+    if str(asked).isdigit():
+        check_same(int(asked), found.block_height)
+    elif asked != "latest":
+        check_same(str(asked), found.hash)
 
 
 def check_same(asked: str | int, answered: str | int) -> None:

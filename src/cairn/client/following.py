@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Literal
 
-from cairn.client.async_reads import BLOCK, CHAIN
+from cairn.client.async_reads import BLOCK, CHAIN, Direction
 from cairn.client.errors import BlockNotFound, BlockNotKept, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel
 from cairn.client.models import Block, Chain
@@ -16,9 +15,6 @@ REMEMBERED_BLOCKS = 1_000
 """How many of the newest blocks are remembered, to compare with the chain when its height is lower."""
 EMBEDDED = "embedded"
 """The engine of a chain that has one node."""
-
-Direction = Literal["in", "out"]
-"""Of a payment, as seen from the addresses that are followed."""
 
 
 class RevertWatch:

@@ -1,6 +1,7 @@
 """What a node answers, as types; `cairn.domain.answers` describes them."""
 
 from cairn.domain.answers import (
+    AccountList,
     AccountState,
     Block,
     Chain,
@@ -9,8 +10,10 @@ from cairn.domain.answers import (
     ConfirmedTransaction,
     Dropped,
     Evidence,
+    FullBlock,
     Head,
     Header,
+    ListedAccount,
     MempoolItem,
     MempoolSize,
     NewBlock,
@@ -30,7 +33,8 @@ from cairn.domain.answers import (
 )
 
 __all__ = [
-    "AccountState", "Block", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped", "Evidence", "Head",
-    "Header", "MempoolItem", "MempoolSize", "NewBlock", "Outcome", "Payment", "PendingTransaction", "Probe", "Proof",
-    "Readiness", "Revert", "SignedFields", "Submitted", "Transaction", "Transfer", "Validator", "Validators",
+    "AccountList", "AccountState", "Block", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped",
+    "Evidence", "FullBlock", "Head", "Header", "ListedAccount", "MempoolItem", "MempoolSize", "NewBlock", "Outcome",
+    "Payment", "PendingTransaction", "Probe", "Proof", "Readiness", "Revert", "SignedFields", "Submitted",
+    "Transaction", "Transfer", "Validator", "Validators",
 ]  # fmt: skip

@@ -9,14 +9,16 @@ from typing import Any, Self
 
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.async_client import AsyncClient, Submission
+from cairn.client.async_reads import Direction
 from cairn.client.errors import ApiError, ClientError
-from cairn.client.following import Direction
 from cairn.client.loop_thread import LoopThread
 from cairn.client.models import (
+    AccountList,
     AccountState,
     Block,
     Chain,
     ConfirmedTransaction,
+    FullBlock,
     Header,
     MempoolItem,
     NewBlock,
@@ -143,9 +145,24 @@ class Reads:
         """A block by hash or height, or the latest. Raises `BlockNotFound`."""
         return self._loop.run(self._async.block(block))
 
-    def account(self, address: str) -> AccountState:
-        """Balance and nonces of an account; all are 0 for an address that was never used."""
-        return self._loop.run(self._async.account(address))
+    def full_block(self, block: str | int = "latest") -> FullBlock:
+        """Like `block`, with the transactions themselves."""
+        return self._loop.run(self._async.full_block(block))
+
+    def account(self, address: str, *, height: int | None = None, time: int | None = None) -> AccountState:
+        """Balance and nonces of an account; all are 0 for an address that was never used.
+
+        With `height` as of the end of that block, and with `time` as of that Unix time. Raises `BlockNotFound` if there
+        is no such block, or none that the node keeps.
+        """
+        return self._loop.run(self._async.account(address, height=height, time=time))
+
+    def accounts(self, addresses: Iterable[str], *, height: int | None = None) -> AccountList:
+        """Balances and nonces of any number of accounts, all as of the same block: the latest, or that at `height`.
+
+        Raises `BlockNotFound` if there is no such block, or none that the node keeps.
+        """
+        return self._loop.run(self._async.accounts(addresses, height=height))
 
     def chain(self) -> Chain:
         """The chain's rules, its latest block, and how full the mempool is.
@@ -162,9 +179,41 @@ class Reads:
         """The blocks that the node keeps, newest first, or `limit` of them."""
         return self._loop.iterate(self._async.recent_blocks(limit))
 
-    def history(self, address: str, limit: int | None = None) -> Generator[ConfirmedTransaction, None, None]:
-        """The confirmed transactions that the account sent or received, newest first."""
-        return self._loop.iterate(self._async.history(address, limit))
+    def history(
+        self,
+        address: str,
+        limit: int | None = None,
+        *,
+        direction: Direction | None = None,
+        counterparty: str | None = None,
+        reference: str | None = None,
+        data: bytes | None = None,
+        from_height: int | None = None,
+        to_height: int | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+        oldest_first: bool = False,
+    ) -> Generator[ConfirmedTransaction, None, None]:
+        """The confirmed transactions that the account sent or received, newest first, or only those that are meant.
+
+        All that is given must hold: whether the account received (`in`) or sent (`out`), the other account, the exact
+        reference or data, and the first and the last block by height or by Unix time.
+        """
+        return self._loop.iterate(
+            self._async.history(
+                address,
+                limit,
+                direction=direction,
+                counterparty=counterparty,
+                reference=reference,
+                data=data,
+                from_height=from_height,
+                to_height=to_height,
+                from_time=from_time,
+                to_time=to_time,
+                oldest_first=oldest_first,
+            )
+        )
 
     def pending(self, sender: str | None = None, limit: int | None = None) -> Generator[MempoolItem, None, None]:
         """The mempool in mining order, of all senders or of one."""

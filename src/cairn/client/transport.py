@@ -180,6 +180,11 @@ class Transport:
         asked = await self.ask("POST", path, body=written, key=key, deadline=deadline)
         return decoded(asked.response, answer), asked.was_repeated
 
+    async def read_by_post(self, path: str, body: object, answer: Decoder[T]) -> T:
+        """A read whose question is too long for a query."""
+        response, _ = await self.ask("POST", path, body=msgspec.json.encode(body), query=self._query(None))
+        return self._decoded(response, answer)
+
     async def probe(self, path: str, answer: Decoder[T]) -> T:
         """One attempt, because a probe is about this moment. 503 is an answer, not an error."""
         timeout_s = Deadline(self.timeout_s).left_s(at_most=self._silence_timeout_s)

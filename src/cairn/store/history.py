@@ -160,14 +160,26 @@ def _shared(account: "_UsedBlocks", how: int, counterparty: "_UsedBlocks") -> Bl
         if theirs is None:
             return
         if theirs.height == mine.height:
-            others = {use // POSITION_STEP for use in theirs.uses}
-            used = (use // POSITION_STEP for use in mine.uses if use & how)
-            positions = [position for position in used if position in others]
+            positions = _common_positions(mine, theirs, how)
             yield mine.height if positions else mine.height + account.step, positions
             mine = account.next(mine.height + account.step)
         else:
             yield theirs.height, ()
             mine = account.next(theirs.height)
+
+
+def _common_positions(mine: Version, theirs: Version, how: int) -> list[int]:
+    """The transactions that both versions have. Of the longer one, which may have thousands, most are not looked at."""
+    few, many = (theirs.uses, mine.uses) if len(theirs.uses) < len(mine.uses) else (mine.uses, theirs.uses)
+    found = []
+    for use in few:
+        position = use // POSITION_STEP
+        index = bisect_left(many, position * POSITION_STEP)
+        if index < len(many) and many[index] // POSITION_STEP == position:
+            own = use if few is mine.uses else many[index]
+            if own & how:
+                found.append(position)
+    return found
 
 
 def _mirrored(how: int) -> int:

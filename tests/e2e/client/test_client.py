@@ -4,12 +4,15 @@ import asyncio
 import threading
 from contextlib import aclosing
 from itertools import islice
+from typing import Any
 
 import msgspec
 import pytest
 
 from cairn.client import COIN, Account, AsyncClient, Client, Confirmed, Dropped
+from cairn.client.async_reads import Direction
 from cairn.client.errors import (
+    BlockNotFound,
     ConfirmationTimeout,
     FollowLimit,
     InsufficientFunds,
@@ -18,8 +21,8 @@ from cairn.client.errors import (
     TxDropped,
     TxNotFound,
 )
-from cairn.client.following import Direction
 from cairn.client.models import ConfirmedTransaction, PendingTransaction, Submitted
+from cairn.client.transport import Amounts
 from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
@@ -50,6 +53,47 @@ async def test_amounts_as_strings_are_the_same_amounts(node: NodeProcess) -> Non
             assert (payment.tx_hash, payment.value) == (paid.tx_hash, COIN + 1)
         outcomes = [outcome async for outcome in client.confirmations([paid.tx_hash])]
         assert outcomes == [Confirmed(paid.tx_hash, paid.block_height)]
+
+
+@pytest.mark.parametrize("amounts", ["number", "string"])
+async def test_payments_are_found_and_accounts_read_as_of_a_block(node: NodeProcess, amounts: Amounts) -> None:
+    async with patient(node.url, amounts=amounts) as client:
+        payer, shop, other = await funded(client), Account.create().address, Account.create().address
+        before = (await client.block()).block_height
+        wallet = client.wallet(payer)
+        paid = []
+        for number, to in enumerate([shop, other, shop]):
+            sent = await wallet.send(to, COIN + number, reference=f"order {number % 2}")
+            paid.append(await client.wait(sent))
+        first, second, third = paid
+
+        async def found(address: str, **filters: Any) -> list[ConfirmedTransaction]:
+            return [tx async for tx in client.history(address, **filters)]
+
+        assert await found(shop) == [third, first]
+        assert await found(shop, oldest_first=True) == [first, third]
+        assert await found(shop, direction="out") == []
+        assert await found(payer.address, direction="out", limit=1) == [third]
+        assert await found(payer.address, counterparty=other) == [second]
+        assert await found(payer.address, reference="order 0", oldest_first=True) == [first, third]
+        assert await found(payer.address, data=b"order 1") == [second]
+        assert await found(shop, from_height=first.block_height + 1) == [third]
+        assert await found(shop, to_height=first.block_height, direction="in") == [first]
+        assert await found(shop, from_time=0, to_time=1) == []
+        full = await client.full_block(third.block_hash)
+        assert third in full.transactions
+        assert full.hash == (await client.block(third.block_height)).hash
+        early = await client.account(shop, height=before)
+        assert (early.balance, early.block_height) == (0, before)
+        assert (await client.account(shop, time=4_000_000_000)).balance == 2 * COIN + 2
+        listed = await client.accounts([shop, other] * 600, height=second.block_height)
+        assert listed.block_height == second.block_height
+        assert [each.balance for each in listed.accounts] == [COIN, COIN + 1] * 600
+        assert (await client.accounts([])).accounts == []
+        with pytest.raises(BlockNotFound):
+            await client.accounts([shop], height=10**9)
+        with pytest.raises(BlockNotFound):
+            await client.account(shop, time=1)
 
 
 async def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:
@@ -212,6 +256,9 @@ def test_the_sync_and_the_async_client_give_the_same(node: NodeProcess) -> None:
             "block": client.block(tx.block_height),
             "proof": client.proof(tx.tx_hash),
             "history": list(client.history(TO, limit=3)),
+            "found": list(client.history(TO, direction="in", oldest_first=True, limit=3)),
+            "full": client.full_block(tx.block_height),
+            "accounts": client.accounts([TO], height=tx.block_height),
             "confirmations": list(client.confirmations([tx.tx_hash])),
             "blocks": list(islice(client.blocks(from_height=0), tx.block_height)),
             "payments": list(islice(client.payments(TO, from_height=0), 5)),
@@ -226,6 +273,9 @@ def test_the_sync_and_the_async_client_give_the_same(node: NodeProcess) -> None:
                 "block": await client.block(tx.block_height),
                 "proof": await client.proof(tx.tx_hash),
                 "history": [item async for item in client.history(TO, limit=3)],
+                "found": [each async for each in client.history(TO, direction="in", oldest_first=True, limit=3)],
+                "full": await client.full_block(tx.block_height),
+                "accounts": await client.accounts([TO], height=tx.block_height),
                 "confirmations": [outcome async for outcome in client.confirmations([tx.tx_hash])],
                 "blocks": found["blocks"],
                 "payments": found["payments"],

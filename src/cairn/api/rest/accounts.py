@@ -62,7 +62,7 @@ from cairn.time_shares import give_way
 MAX_ACCOUNTS = 1_000
 """Addresses in one `POST /accounts`."""
 MAX_ACCOUNTS_BODY_BYTES = 128 * 1024
-MAX_IN_VAIN = 1_000
+MAX_IN_VAIN = 200
 """Reads of one page that find nothing: some milliseconds. The page is then short, and leads to the next."""
 STEPS_AT_ONCE = 32
 """Steps of a stream between two turns of others: about a millisecond."""

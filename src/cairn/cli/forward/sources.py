@@ -8,8 +8,9 @@ from typing import NamedTuple
 from cairn.cli.forward.progress import Cursor, cursor_at
 from cairn.cli.forward.webhooks import Webhook, block_webhook, payment_webhook
 from cairn.client import AsyncClient
+from cairn.client.async_reads import Direction
 from cairn.client.errors import BlockNotFound, BlockNotKept, ChainChanged
-from cairn.client.following import EMBEDDED, Direction
+from cairn.client.following import EMBEDDED
 from cairn.client.models import Block, Payment
 from cairn.client.transport import Amounts, delays
 
