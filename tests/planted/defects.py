@@ -138,11 +138,11 @@ DEFECTS = (
         ),
     ),
     Defect(
-        "payments that were read ahead are told again",
-        "src/cairn/client/following.py",
-        "        self._due.clear()\n",
+        "payments of a block that a new socket begins with are told again",
+        "src/cairn/client/events.py",
+        "        if self._next is not None and place < self._next:\n            return False\n",
         "",
-        tests=("tests/unit/client/test_load_balancer.py",),
+        tests=("tests/unit/client/test_events.py", "tests/unit/client/test_load_balancer.py"),
     ),
     Defect(
         "pruning removes the only version of an account",

@@ -320,11 +320,17 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             "transaction_index": self.transaction_index,
             "fee": intrinsic_gas(data) * price,
             "data": signed.data,
-            "reference": reference_of(data),
         }
         for name, value in proven.items():
             if getattr(tx, name) != value:
                 raise InvalidProof(f"{name} is {getattr(tx, name)} in the answer, and {value} in its proof")
+        if tx.reference != reference_of(data) and not self._may_read(tx.reference, data):
+            raise InvalidProof(f"reference is {tx.reference!r} in the answer, and its data in its proof is {data!r}")
+
+    @staticmethod
+    def _may_read(reference: str | None, data: bytes) -> bool:
+        """Whether a node with other tables of Unicode, in which other characters are printable, may say so."""
+        return not data.isascii() and (reference is None or reference.encode(errors="surrogatepass") == data)
 
 
 class Head(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,9 +4,10 @@ from cairn.domain.errors import InvalidField
 
 
 def reference_of(data: bytes) -> str | None:
-    """The text that `data` is, if it is printable: no control, bidirectional, zero-width or unassigned characters.
+    """The text that `data` is, if `str.isprintable` says so: no control, format or unassigned characters.
 
-    Such characters could make one text look like another, or move what is printed beside it.
+    Those could break the line, turn the direction of writing, or be of no width. It does not make a text unmistakable:
+    other characters look like each other, or like nothing.
     """
     try:
         text = data.decode()

@@ -193,6 +193,22 @@ def test_a_proof_covers_the_data_and_the_fee_for_it(data: bytes) -> None:
         check_answer(msgspec.to_builtins(truth) | {"reference": "invoice 4712"})
 
 
+@pytest.mark.parametrize(("data", "is_text_there"), [("\u0378".encode(), True), ("ä".encode(), False)])
+def test_a_node_with_another_unicode_may_take_other_letters_for_printable(data: bytes, is_text_there: bool) -> None:
+    sender, key = DEV_KEYS[5]
+    tx = sign_draft(Draft(sender, sender, 7, 30_000, 10**9, 0, data=data), key, 1337)
+    tx_hash, own = "0x" + tx.hash.hex(), "0x" + sender.hex()
+    told = {"from": own, "to": own, "value": 7, "nonce": 0, "gas": 30_000, "gasPrice": 10**9, "data": "0x" + data.hex()}
+    signed = msgspec.convert(told | {"signature": "0x" + tx.signature.hex()}, SignedFields)
+    block = header(tx_root([tx.hash]), transaction_count=1, gas_used=tx.gas_used)
+    place = {"txHash": tx_hash, "blockHash": block.hash, "fee": tx.gas_used * 10**9}
+    text = {"reference": data.decode()} if is_text_there else {}
+    proven = Proof(tx_hash, signed, 0, [], block)
+    proven.check_same(msgspec.convert(CONFIRMED | told | place | text, ConfirmedTransaction))
+    with pytest.raises(InvalidProof, match="reference"):
+        proven.check_same(msgspec.convert(CONFIRMED | told | place | {"reference": "ö"}, ConfirmedTransaction))
+
+
 @pytest.mark.parametrize("written", ["0x", "00ff", "0xFF", "0x0", "0x" + "00" * 257])
 def test_a_proof_with_malformed_data_is_refused(written: str) -> None:
     lie = proof(transaction=msgspec.structs.replace(proof().transaction, data=written))
