@@ -26,13 +26,13 @@ from tests.support.virtual_time import run_virtual
 from tests.unit.api.hub_bench import Bench, new_block, payment, settle
 
 PARTIES = 8
-ACTIONS = 80
+ACTIONS = 60
 WEIGHTS = {
     "commit": 10, "follow": 5, "follow from": 3, "unfollow": 2, "blocks": 1, "blocks from": 1, "no blocks": 2,
     "pause": 2, "resume": 4, "reconnect": 2, "prune": 0.5, "revert": 0.5, "some time": 12,
 }  # fmt: skip
 SEED = int(os.environ.get("PAYMENTS_SEED", random.SystemRandom().randrange(2**32)))
-PLAYS = 80
+PLAYS = 60
 
 
 class Chain(MemoryChain):

@@ -16,6 +16,7 @@ from cairn.core.gateway import Admission, ChainInfo, TxStatus
 from cairn.core.link import LinkClient
 from cairn.core.service import Core
 from cairn.domain.errors import Fatal, StoreUnavailable, Unavailable
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
 from cairn.time_shares import TimeShares
 from tests.simulation.clients import Clients
@@ -89,6 +90,10 @@ class Worker:
         """The next block that the client must be told of; None before it has subscribed."""
         self._followed: dict[TxHash, bool] = {}
         """Whether their end was told."""
+        self._paid_from = 0
+        """From this height on, the socket tells of payments."""
+        self._paid: list[int] = []
+        """Where the payments are that it has told of the block before the next."""
 
     def die(self) -> None:
         """Its process ends; another takes its place. What its clients know, they know."""
@@ -186,12 +191,34 @@ class Worker:
         socket = Socket(self._read, self._closed)
         self._subscriber = self._hub.attach(socket)
         first = max(self._next if self._next is not None else self._view.height + 1, self._view.base)
+        # Of the payments of the block before, some may have come: they come again.
+        self._paid_from, self._paid = max(first - 1, self._view.base), []
+        self._hub.follow_addresses(self._subscriber, self._accounts(), self._paid_from)
         self._next = self._hub.subscribe_blocks(self._subscriber, first)
         self._socket = socket
         # What it had followed and not heard the end of, it follows again.
         for tx_hash, ended in list(self._followed.items()):
             if not ended:
                 self._follow(tx_hash)
+
+    def _accounts(self) -> list[Address]:
+        """Every second one."""
+        return [
+            Address(address) for address in sorted([*self._clients.setup.keys, *self._clients.setup.strangers])[::2]
+        ]
+
+    def _check_payments(self, height: int) -> None:
+        """Before the next block came, all payments of this one have come."""
+        with aside(), suppress(Unavailable):
+            if height >= max(self._paid_from, self._view.base):
+                accounts = set(self._accounts())
+                txs = map(decode_record, self._view.tx_records(height))
+                due = [position for position, tx in enumerate(txs) if {tx.sender, tx.to} & accounts]
+                if self._paid != due:
+                    raise Violation(
+                        "events", f"{self._node.name} tells of payments {self._paid} of block {height}: {due}"
+                    )
+        self._paid = []
 
     def _follow(self, tx_hash: TxHash) -> None:
         try:
@@ -221,6 +248,7 @@ class Worker:
             height = event["blockHeight"]
             if height != self._next:
                 raise Violation("events", f"{node} tells of block {height}, when {self._next} was due")
+            self._check_payments(height - 1)
             if height > self._node.told:
                 # A core that failed between the disk and the announcement has left it: from now on it must not be lost.
                 if self._node.core is not None and height > self._on_disk(self._node.core):
@@ -228,6 +256,11 @@ class Worker:
                 self._node.told = height
             self._invariants.check_hash(self._node, height, bytes.fromhex(event["hash"][2:]))
             self._next = height + 1
+            return
+        if name == "payment":
+            if self._next is None or event["blockHeight"] != self._next - 1:
+                raise Violation("events", f"{node} tells of a payment in block {event['blockHeight']}, not in its turn")
+            self._paid.append(event["transactionIndex"])
             return
         tx_hash = TxHash(bytes.fromhex(event["txHash"][2:]))
         if self._followed.get(tx_hash, True):
