@@ -1,5 +1,6 @@
 """Payments of followed addresses: over real sockets, and from a real store."""
 
+import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -20,8 +21,8 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import Location
 from tests.support.blocks import SENDERS, extend, store_genesis
-from tests.support.event_client import ask, connect_to, read_to_the_end, receive, receive_many
-from tests.support.event_server import EventServer, event_server, hex_of
+from tests.support.event_client import ask, connect_idle, connect_to, read_to_the_end, receive, receive_many
+from tests.support.event_server import EventServer, event_server, hex_of, virtual_event_server
 from tests.support.transfers import address, transfer
 from tests.unit.api.hub_bench import new_block, payment
 
@@ -119,6 +120,29 @@ async def test_a_refused_request_follows_nothing(fields: dict[str, Any], code: s
         server.commit([transfer(1, 0, to=2)])
         answer = await ask(client, action="subscribe", event="payment", addresses=texts([3]))
         assert (answer["event"], answer["followed"]) == ("subscribed", 1)
+
+
+@pytest.mark.virtual_time
+async def test_a_client_that_does_not_read_its_payments_is_closed_and_resumes() -> None:
+    """Closed with 1013, it misses nothing: the rest comes from the place of the last one that it has."""
+    paid = [[transfer(7, 100 * block + index, to=1) for index in range(100)] for block in range(30)]
+    async with virtual_event_server(settings=Settings(ws_buffer_bytes=8_192)) as server:
+        for block in paid:
+            server.chain.append(block)
+        query = f"?payment={texts([1])[0]}"
+        async with connect_idle(server, f"{query}&fromHeight=0") as slow:
+            assert (await receive(slow))["event"] == "subscribed"
+            await asyncio.sleep(15)
+            messages, code = await read_to_the_end(slow)
+            assert code == 1013
+        seen = [(message["blockHeight"], message["transactionIndex"]) for message in messages]
+        assert 0 < len(seen) < 3_000
+        async with connect_to(server, f"{query}&fromHeight={seen[-1][0]}") as resumed:
+            assert (await receive(resumed))["event"] == "subscribed"
+            rest = await receive_many(resumed, 100 * (31 - seen[-1][0]))
+        places = [(message["blockHeight"], message["transactionIndex"]) for message in rest]
+        seen += [place for place in places if place > seen[-1]]
+        assert seen == [(height, index) for height in range(1, 31) for index in range(100)]
 
 
 async def test_a_message_that_is_too_large_closes_the_socket(server: EventServer) -> None:
