@@ -396,7 +396,7 @@ class EventHub:
             block, cursor = subscriber.next_height, subscriber.payments
             payment = cursor.place[0] if cursor is not None and cursor.place is not None else None
             lowest = block if payment is None else payment if block is None else min(block, payment)
-            if due and (block is None or due[0][0] < block):
+            if due and (block is None or due[0][0] < block) and (payment is None or due[0][0] <= payment):
                 _, _, tx_hash, frame = heapq.heappop(due)
                 self._followed.release(subscriber, tx_hash)
                 frames.append(frame)

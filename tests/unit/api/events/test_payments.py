@@ -132,6 +132,21 @@ async def test_blocks_wait_for_the_payments_before_them() -> None:
     ]  # fmt: skip
 
 
+async def test_a_confirmed_transaction_waits_for_the_replayed_payments_before_its_block() -> None:
+    paid = [pay(2, 1, nonce) for nonce in range(200)]
+    bench = Bench(chain_of(*([tx] for tx in paid)), tick_s=TICK_S)
+    connection, subscriber = bench.join()
+    bench.hub.follow_addresses(subscriber, [ALICE], 0)
+    bench.hub.follow(subscriber, paid[149].hash)
+    await settle()
+    heights = heights_of(connection)
+    assert heights == [*(("payment", height) for height in range(1, 150)), ("txConfirmed", 150), *heights[150:]]
+    # All are told, so nothing is waited for any more.
+    bench.hub.follow(subscriber, paid[9].hash)
+    await settle()
+    assert heights_of(connection)[150:] == [*(("payment", height) for height in range(150, 201)), ("txConfirmed", 10)]
+
+
 async def test_payments_wait_for_the_replayed_blocks_before_them() -> None:
     bench = Bench(chain_of(*([pay(2, 1, nonce)] for nonce in range(200))), tick_s=TICK_S)
     connection, subscriber = bench.join()
