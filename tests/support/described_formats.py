@@ -33,14 +33,23 @@ def map_body(context: schemathesis.HookContext, body: object) -> object:
     return body
 
 
+ONE_OF = (("height", "time"), ("after", "before"), ("fromHeight", "fromTime"), ("toHeight", "toTime"))
+"""Parameters that say the same in two ways."""
+
+
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: "schemathesis.Case[Any]", kwargs: dict[str, Any]) -> None:
-    """A valid price is one that fits the type, a tip one that is within what is paid at most; data is given once."""
-    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
-    if is_valid and case.operation.path == "/tx" and isinstance(case.body, dict):
+    """A valid price is one that fits the type, and a tip one that is within what is paid at most.
+
+    Of two parameters that exclude each other, one is given.
+    """
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if case.operation.path == "/tx" and isinstance(case.body, dict):
         case.body = with_fitting_prices(case.body)
-        if "reference" in case.body:
-            case.body.pop("data", None)
+    for first, second in (*ONE_OF, ("reference", "data")):
+        if case.query and first in case.query:
+            case.query.pop(second, None)
 
 
 def with_fitting_prices(submission: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from cairn.domain.json_fields import (
     CHECKSUMMED,
     MAX_INT64,
     REFERENCE,
+    REFERENCE_FORMAT,
     AnyAddressText,
     AnyHashText,
     Height,
@@ -81,7 +82,15 @@ TO_TIME = Parameter("toTime", "The latest timestamp of a block, in Unix seconds;
 REFERENCE_TEXT = Parameter(
     "reference",
     "Only transactions with exactly this reference.",
-    Annotated[str, Meta(min_length=1, max_length=MAX_DATA_BYTES, examples=[REFERENCE])],
+    Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_DATA_BYTES,
+            examples=[REFERENCE],
+            extra_json_schema={"format": REFERENCE_FORMAT},
+        ),
+    ],
 )
 DATA = Parameter(
     "data",
@@ -180,14 +189,14 @@ def address_of(query: Mapping[str, str], name: str) -> Address | None:
 
 
 def number_of(query: Mapping[str, str], name: str) -> int | None:
-    """A height or a time. A larger one than any is the largest."""
+    """A height or a time."""
     text = query.get(name)
     if text is None:
         return None
     number = find_number(text)
-    if number is None:
-        raise InvalidQuery(f"{name} must be an integer, and not negative")
-    return min(number, MAX_INT64)
+    if number is None or number > MAX_INT64:
+        raise InvalidQuery(f"{name} must be an integer from 0 to 2^63-1")
+    return number
 
 
 def choice_of(query: Mapping[str, str], name: str, choices: Mapping[str, T], default: T) -> T:

@@ -1,5 +1,6 @@
 """Paths and query strings: what they may say."""
 
+import re
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -104,8 +105,11 @@ def test_a_sender_is_read() -> None:
     assert address_of({"from": "0x" + "11" * 20}, "from") == b"\x11" * 20
 
 
-def test_a_number_beyond_every_height_and_time_is_the_largest() -> None:
-    assert number_of({"height": "9" * 30}, "height") == 2**63 - 1
+def test_a_number_beyond_every_height_and_time_is_refused() -> None:
+    assert number_of({"height": str(2**63 - 1)}, "height") == 2**63 - 1
+    for beyond in (str(2**63), "9" * 30):
+        with pytest.raises(InvalidQuery, match=re.escape("from 0 to 2^63-1")):
+            number_of({"height": beyond}, "height")
 
 
 def test_two_ways_to_say_the_same_are_refused_together() -> None:

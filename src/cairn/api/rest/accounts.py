@@ -53,7 +53,7 @@ from cairn.core.gateway import CoreGateway
 from cairn.domain.answers import AccountList, AccountState, ConfirmedTransaction, ListedAccount
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, BlockNotKept, InvalidField, InvalidQuery, MalformedJson
-from cairn.domain.json_fields import MAX_INT64, AnyAddressText, about, titled
+from cairn.domain.json_fields import MAX_INT64, AnyAddressText, about, find_integer, titled
 from cairn.domain.types import Address
 from cairn.store.history import MAX_POSITION, Search, Step
 from cairn.store.keys import EITHER, RECEIVED, SENT, Location
@@ -312,9 +312,9 @@ def parse_accounts_request(body: bytes) -> tuple[list[object], int | None]:
     for name in fields:
         if name not in AccountsRequest.__struct_fields__:
             raise InvalidField(ascii(name[:80]), "is not a field of this request: expected addresses or height")
-    addresses, height = fields.get("addresses"), fields.get("height")
+    addresses, height = fields.get("addresses"), find_integer(fields.get("height"))
     if not isinstance(addresses, list) or len(addresses) > MAX_ACCOUNTS:
         raise InvalidField("addresses", f"expected a list of at most {MAX_ACCOUNTS} addresses")
-    if "height" in fields and (not isinstance(height, int) or isinstance(height, bool) or height < 0):
+    if "height" in fields and (height is None or height < 0):
         raise InvalidField("height", "expected an integer, and not a negative one")
     return addresses, height
