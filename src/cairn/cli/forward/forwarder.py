@@ -25,6 +25,7 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 60.0
 SAVE_EVERY_S = 0.25
 """A save takes two syncs, which on most disks is longer than a delivery."""
+SHOW_EVERY_S = 1.0
 STATUS_EVERY_S = 5.0
 STOP_S = 5.0
 """How long a delivery that is under way may take at a stop."""
@@ -55,6 +56,7 @@ class Forwarder:
         self._status = Status("following", receiver.shown_url, self._node.url, cursor.chain_id, height, height)
         self._shown = 0
         """How many deliveries the output tells of."""
+        self._shown_at = 0.0
 
     async def run(self, stopping: asyncio.Event, last_height: int | None = None) -> None:
         """Return when `stopping` is set, or when the block at `last_height` is delivered."""
@@ -70,6 +72,7 @@ class Forwarder:
                 task.cancel()
             ended = await asyncio.gather(delivering, *others, return_exceptions=True)
             self._save()
+            self._show_progress()
             self._status.state = "stopped"
             self._write_status()
         for failure in ended:
@@ -148,7 +151,7 @@ class Forwarder:
         while True:
             await asyncio.sleep(SAVE_EVERY_S)
             self._save()
-            if self._status.delivered != self._shown:
+            if self._status.delivered != self._shown and time.monotonic() - self._shown_at >= SHOW_EVERY_S:
                 self._write_status()
                 self._show_progress()
 
@@ -160,7 +163,8 @@ class Forwarder:
 
     def _show_progress(self) -> None:
         new, self._shown = self._status.delivered - self._shown, self._status.delivered
-        if not self._quiet:
+        self._shown_at = time.monotonic()
+        if new and not self._quiet:
             count = "1 event" if new == 1 else f"{new} events"
             print(f"delivered {count}, up to block {self._cursor.block_height}", flush=True)
 

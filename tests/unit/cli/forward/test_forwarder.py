@@ -188,6 +188,15 @@ async def test_a_cursor_that_cannot_be_written_ends_it(tmp_path: Path) -> None:
             await forwarding.run()
 
 
+async def test_all_deliveries_are_told_of_in_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with line(tmp_path, OK, count=300) as forwarding:
+        await forwarding.run(300)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(int(text.split()[1]) for text in lines) == 300
+    assert lines[-1].endswith("up to block 300")
+    assert len(lines) < 30
+
+
 async def test_the_status_shows_no_token_and_that_the_node_is_away(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
