@@ -321,7 +321,11 @@ class Journal:
 
     def settle(self, tx_hash: TxHash) -> None:
         """A transaction is confirmed or dropped: the journal need not keep it any longer."""
-        self._release(tx_hash)
+        segment = self._alive.pop(tx_hash, None)
+        if segment is not None:
+            self._segments[segment] -= 1
+        if self._unsynced:
+            self._unsynced.pop(tx_hash, None)
         if self._left:
             self._left.pop(tx_hash, None)
         if self._tails:
@@ -329,14 +333,8 @@ class Journal:
 
     def settle_answer(self, key: bytes) -> None:
         """The journal need not keep the answer to this key any longer."""
-        self._release(key)
-
-    def _release(self, kept: bytes) -> None:
-        segment = self._alive.pop(kept, None)
-        if segment is not None:
-            self._segments[segment] -= 1
-        if self._unsynced:
-            self._unsynced.pop(kept, None)
+        # A key is no transaction's hash, so it has left nothing else behind.
+        self.settle(TxHash(key))
 
     def sync(self) -> None:
         """Put everything appended on disk, and remove segments that nothing needs any more.
