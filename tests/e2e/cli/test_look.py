@@ -119,6 +119,22 @@ def test_references_are_shown_by_each_command_and_what_is_not_text_in_hex(user: 
     assert before.endswith(f"{shown['txHash']}  invoice אב 4711")
 
 
+def test_a_history_is_filtered_by_direction_counterparty_and_reference(user: User) -> None:
+    for sender, to, said in (("dev8", "dev9", "rent"), ("dev8", "dev9", "food"), ("dev9", "dev8", "rent")):
+        user.json("send", sender, to, "1", "--reference", said)
+
+    def references(*options: str) -> list[str]:
+        return [tx["reference"] for tx in user.json("account", "dev9", *options)]
+
+    assert references("--history") == ["rent", "food", "rent"]
+    assert references("--direction", "in") == ["food", "rent"]
+    assert references("--reference", "rent", "--direction", "out") == ["rent"]
+    assert references("--counterparty", "dev8", "--reference", "food", "--limit", "5") == ["food"]
+    assert user.invoke("account", "dev9", "--counterparty", "dev0").stdout.endswith(
+        " (dev9) has no such transaction.\n"
+    )
+
+
 def test_the_chain(user: User) -> None:
     assert user.json("chain") == get_anew(f"{user.url}/chain").json()
     shown = user.invoke("chain").stdout

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, wait_confirmed
@@ -10,6 +10,7 @@ from cairn.cli.screen import Line, ago, cut, print_json, print_pairs, print_tabl
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
+from cairn.client.async_reads import Direction
 from cairn.client.models import (
     Block,
     ConfirmedTransaction,
@@ -102,15 +103,36 @@ class Display:
             ]
         )
 
-    def show_history(self, who: str, limit: int) -> None:
+    def show_history(
+        self,
+        who: str,
+        limit: int,
+        direction: str | None,
+        counterparty: str | None,
+        reference: str | None,
+    ) -> None:
         address = self._address_of(who)
-        history = ask_node(self._url, lambda node: collected(node.history(address, limit)))
+        other = None if counterparty is None else find_party(counterparty, self._keystore, "--counterparty").spelled
+        history = ask_node(
+            self._url,
+            lambda node: collected(
+                node.history(
+                    address,
+                    limit,
+                    direction=cast(Direction | None, direction),
+                    counterparty=other,
+                    reference=reference,
+                )
+            ),
+        )
+        is_filtered = any(given is not None for given in (direction, other, reference))
         if self._as_json:
             print_json(history)
         elif history:
             print_history(history, address, Names(self._keystore))
         else:
-            print(f"{Names(self._keystore).full(address)} has sent and received nothing.")
+            what = "no such transaction" if is_filtered else "sent and received nothing"
+            print(f"{Names(self._keystore).full(address)} has {what}.")
 
     def show_mempool(self, sender: str | None, limit: int) -> None:
         address = None if sender is None else self._address_of(sender)

@@ -1,5 +1,6 @@
 """The commands that show a node's chain: their options only, so that --help needs no HTTP client."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,6 +11,12 @@ from cairn.cli.report import reported_errors
 PANEL = "Look"
 
 app = typer.Typer()
+
+
+class Direction(StrEnum):
+    IN = "in"
+    OUT = "out"
+
 
 Limit = Annotated[int, typer.Option(help="Maximum number of items to show.", metavar="N", min=1)]
 
@@ -60,18 +67,32 @@ def block(
 def account(
     who: Annotated[str, party_argument("ACCOUNT", "An address, the name of a key, or dev0 to dev9.")],
     history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
+    direction: Annotated[
+        Direction | None, typer.Option(help="Of its history, only what it received (in) or sent (out).")
+    ] = None,
+    counterparty: Annotated[
+        str | None,
+        typer.Option(
+            help="Of its history, only what it exchanged with this account.",
+            metavar="ACCOUNT",
+            autocompletion=complete_party,
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Of its history, only what has this reference.", metavar="TEXT")
+    ] = None,
     limit: Limit = 20,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Show an account's balance and nonce."""
+    """Show an account's balance and nonce, or its history."""
     from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
         display = Display(node, keystore_in(keys), as_json)
-        if history:
-            display.show_history(who, limit)
+        if history or direction or counterparty is not None or reference is not None:
+            display.show_history(who, limit, direction, counterparty, reference)
         else:
             display.show_account(who)
 
