@@ -12,6 +12,7 @@ from cairn.client.models import Transfer
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.errors import InvalidField
 from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.json_fields import find_data
 from cairn.domain.references import data_of, reference_of
 from cairn.domain.transactions import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Draft, intrinsic_gas
@@ -100,12 +101,12 @@ class Account:
         kind: int | None = None,
         unique: bool = False,
         reference: str | None = None,
-        data: bytes = b"",
+        data: bytes | str = b"",
     ) -> SignedTransfer:
         """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
 
-        `reference` says what it is for, in printable text; `data` says it in any bytes instead. Everybody can read it,
-        for ever. Without `gas`, it is what the transfer takes.
+        `reference` says what it is for, in printable text; `data` says it in any bytes instead, or in their 0x form.
+        Everybody can read it, for ever. Without `gas`, it is what the transfer takes.
 
         It pays `gas_price` for a unit of gas; `kind` 1 makes it a type 1 transaction (EIP-2930) instead of a legacy
         one. A type 2 transaction (EIP-1559) pays the chain's gas price and `tip`, but no more than `max_fee`. Only the
@@ -161,10 +162,17 @@ class Account:
         return hash(self._address)
 
 
-def read_data(reference: str | None, data: bytes) -> bytes:
+def bytes_of(data: bytes | str) -> bytes:
+    """The bytes of data in either form: bytes, or 0x text as in a transaction. Raises `InvalidField`."""
+    found = find_data(data) if isinstance(data, str) else data
+    if not isinstance(found, bytes):
+        raise InvalidField("data", "must be bytes, or 0x and two hexadecimal digits for each")
+    return found
+
+
+def read_data(reference: str | None, data: bytes | str) -> bytes:
     """The data of a transfer, which is given as text or as bytes. Raises `InvalidField`."""
-    if not isinstance(data, bytes):
-        raise InvalidField("data", "is not bytes")
+    data = bytes_of(data)
     if reference is None:
         return data
     if data:

@@ -11,11 +11,12 @@ import msgspec
 from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
-from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, Direction, check_same
+from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, Direction, check_direction, check_same
 from cairn.client.errors import (
     ApiError,
     ClientError,
     ConfirmationTimeout,
+    InvalidField,
     NodeUnreachable,
     TxNotFound,
     UnexpectedAnswer,
@@ -138,24 +139,33 @@ class AsyncClient(AsyncReads):
             raise
         return submitted
 
-    async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
+    async def submit_all(
+        self, transfers: Sequence[Submission], idempotency_key: str | None = None
+    ) -> list[Submitted | ApiError]:
         """Submit any number of transactions. Returns a result or an error for each, in the same order.
 
         An error does not stop the others. Raises when a whole request fails. Earlier requests have been carried out
         then, and it is safe to submit all signed ones again.
+
+        Those that the node signs are safe to repeat as a whole with the same `idempotency_key`, which is for one
+        request: up to 100 transfers. Raises `InvalidField` for more.
         """
+        if idempotency_key is not None and len(transfers) > MAX_BATCH:
+            raise InvalidField("idempotency_key", f"is for {MAX_BATCH} transfers at most: they are one request")
         results: list[Submitted | ApiError] = []
         for start in range(0, len(transfers), MAX_BATCH):
             bodies = [_body_of(transfer) for transfer in transfers[start : start + MAX_BATCH]]
-            results += await self._submit_batch(bodies)
+            results += await self._submit_batch(bodies, idempotency_key)
         for transfer, result in zip(transfers, results, strict=True):
             if isinstance(transfer, SignedTransfer) and isinstance(result, Submitted):
                 check_same(transfer.tx_hash, result.tx_hash)
         return results
 
-    async def _submit_batch(self, bodies: list[Mapping[str, Any]]) -> list[Submitted | ApiError]:
+    async def _submit_batch(
+        self, bodies: list[Mapping[str, Any]], chosen_key: str | None
+    ) -> list[Submitted | ApiError]:
         """Repeat those that the node cannot accept now, until it can or the time is over."""
-        key = _key_for(bodies)
+        key = _key_for(bodies, chosen_key)
         deadline = Deadline(self._transport.timeout_s)
         results: dict[int, Submitted | ApiError] = {}
         left = list(range(len(bodies)))
@@ -242,32 +252,32 @@ class AsyncClient(AsyncReads):
                 yield block
 
     async def payments(
-        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction = "in"
     ) -> AsyncGenerator[Payment, None]:
         """Every confirmed transfer to one of the addresses (up to 10,000), in the order of the chain.
 
-        With `direction="out"`, every transfer from one of them; with None, both. A transfer between two of them comes
-        once. Otherwise like `blocks`. Ends at once without an address.
+        With `direction="out"`, every transfer from one of them; with "both", both. A transfer between two of them
+        comes once. Otherwise like `blocks`. Raises `InvalidField` for another direction, and without an address.
         """
-        if followed := _addresses_in(addresses):
-            follower = PaymentFollower(self._patient, await self.chain(), self._channel)
-            async with aclosing(follower.payments(followed, from_height, direction)) as payments:
-                async for payment in payments:
-                    yield payment
+        followed = _followed(addresses, direction)
+        follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+        async with aclosing(follower.payments(followed, from_height, direction)) as payments:
+            async for payment in payments:
+                yield payment
 
     async def payments_and_blocks(
-        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction = "in"
     ) -> AsyncGenerator[Payment | NewBlock, None]:
         """Like `payments`, and between them each new block: all payments of the blocks below it have come.
 
         So a program that stores how far it is need not go back to the last payment. Of stored blocks only the payments
         come.
         """
-        if followed := _addresses_in(addresses):
-            follower = PaymentFollower(self._patient, await self.chain(), self._channel)
-            async with aclosing(follower.payments_and_blocks(followed, from_height, direction)) as events:
-                async for event in events:
-                    yield event
+        followed = _followed(addresses, direction)
+        follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+        async with aclosing(follower.payments_and_blocks(followed, from_height, direction)) as events:
+            async for event in events:
+                yield event
 
     async def confirmations(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
         """`Confirmed` or `Dropped` for each transaction, as soon as it is known. Ends after the last one.
@@ -285,9 +295,13 @@ class AsyncClient(AsyncReads):
                 yield outcome
 
 
-def _addresses_in(addresses: str | Iterable[str]) -> list[str]:
-    """Each of them once."""
-    return list(dict.fromkeys([addresses] if isinstance(addresses, str) else addresses))
+def _followed(addresses: str | Iterable[str], direction: Direction) -> list[str]:
+    """Each of the addresses once. Raises `InvalidField` for none, and for a direction that is none."""
+    check_direction(direction)
+    followed = list(dict.fromkeys([addresses] if isinstance(addresses, str) else addresses))
+    if not followed:
+        raise InvalidField("addresses", "holds no address")
+    return followed
 
 
 def _body_of(transfer: Submission) -> Mapping[str, Any]:

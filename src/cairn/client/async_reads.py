@@ -6,11 +6,12 @@ items out. So a page is asked for again until the node that answers has at least
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from msgspec.json import Decoder
 
-from cairn.client.errors import NodeUnreachable, UnexpectedAnswer
+from cairn.client.account import bytes_of
+from cairn.client.errors import InvalidField, NodeUnreachable, UnexpectedAnswer
 from cairn.client.models import (
     AccountList,
     AccountState,
@@ -36,7 +37,7 @@ MAX_PAGE = 1_000
 MAX_ACCOUNTS = 1_000
 """Addresses in one request."""
 
-Direction = Literal["in", "out"]
+Direction = Literal["in", "out", "both"]
 """Of a payment, as seen from the accounts that are asked for."""
 
 _ACCOUNT = Decoder(AccountState)
@@ -146,7 +147,7 @@ class AsyncReads:
         direction: Direction | None = None,
         counterparty: str | None = None,
         reference: str | None = None,
-        data: bytes | None = None,
+        data: bytes | str | None = None,
         from_height: int | None = None,
         to_height: int | None = None,
         from_time: int | None = None,
@@ -156,13 +157,18 @@ class AsyncReads:
         """The confirmed transactions that the account sent or received, newest first, or only those that are meant.
 
         All that is given must hold: whether the account received (`in`) or sent (`out`), the other account, the exact
-        reference or data, and the first and the last block by height or by Unix time.
+        reference or data (bytes, or their 0x form), and the first and the last block by height or by Unix time.
+        `direction="both"` is as without one.
+
+        Raises `InvalidField` or `InvalidQuery` for a filter that is none.
         """
+        if direction is not None:
+            check_direction(direction)
         query = _given(
-            direction=direction,
+            direction=None if direction == "both" else direction,
             counterparty=counterparty,
             reference=reference,
-            data=None if data is None else "0x" + data.hex(),
+            data=None if data is None else "0x" + bytes_of(data).hex(),
             fromHeight=from_height,
             toHeight=to_height,
             fromTime=from_time,
@@ -191,6 +197,12 @@ class AsyncReads:
     async def ready(self) -> Readiness:
         """Whether the node accepts transactions, and if not, which part fails."""
         return await self._transport.probe("/ready", _READINESS)
+
+
+def check_direction(direction: object) -> None:
+    """Check that it is one, or the wrong payments would come. Raises `InvalidField`."""
+    if direction not in get_args(Direction):
+        raise InvalidField("direction", f"must be one of {', '.join(get_args(Direction))}")
 
 
 def _given(**parameters: str | int | None) -> dict[str, str]:

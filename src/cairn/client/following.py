@@ -208,7 +208,7 @@ class PaymentFollower:
         """The height of the last one that was given."""
 
     async def payments(
-        self, addresses: Sequence[str], from_height: int | None, direction: Direction | None
+        self, addresses: Sequence[str], from_height: int | None, direction: Direction
     ) -> AsyncGenerator[Payment, None]:
         async with aclosing(self.payments_and_blocks(addresses, from_height, direction)) as events:
             async for event in events:
@@ -216,7 +216,7 @@ class PaymentFollower:
                     yield event
 
     async def payments_and_blocks(
-        self, addresses: Sequence[str], from_height: int | None, direction: Direction | None
+        self, addresses: Sequence[str], from_height: int | None, direction: Direction
     ) -> AsyncGenerator[Payment | NewBlock, None]:
         """The payments, and each new block: all payments of the blocks below it have come."""
         followed = {address.lower() for address in addresses}
@@ -225,7 +225,7 @@ class PaymentFollower:
                 if isinstance(event, NewBlock):
                     self._seen.remember(event.block_height, event.hash)
                     yield event
-                elif direction is None or (event.to if direction == "in" else event.sender) in followed:
+                elif direction == "both" or (event.to if direction == "in" else event.sender) in followed:
                     self._given = event.block_height
                     yield event
 

@@ -60,7 +60,7 @@ class Wallet:
         value: int,
         *,
         reference: str | None = None,
-        data: bytes = b"",
+        data: bytes | str = b"",
         gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
@@ -69,7 +69,8 @@ class Wallet:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
 
         `reference` says what it is for, such as `"invoice 4711"`, in printable text; `data` says it in any bytes
-        instead. It is part of the transaction: everybody can read it, for ever. Without `gas`, it is what that takes.
+        instead, or in their 0x form. It is part of the transaction: everybody can read it, for ever. Without `gas`, it
+        is what that takes.
 
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
         either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
@@ -100,7 +101,7 @@ class Wallet:
         *,
         nonce: int | None = None,
         reference: str | None = None,
-        data: bytes = b"",
+        data: bytes | str = b"",
         gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
@@ -187,7 +188,7 @@ class Reads:
         direction: Direction | None = None,
         counterparty: str | None = None,
         reference: str | None = None,
-        data: bytes | None = None,
+        data: bytes | str | None = None,
         from_height: int | None = None,
         to_height: int | None = None,
         from_time: int | None = None,
@@ -197,7 +198,10 @@ class Reads:
         """The confirmed transactions that the account sent or received, newest first, or only those that are meant.
 
         All that is given must hold: whether the account received (`in`) or sent (`out`), the other account, the exact
-        reference or data, and the first and the last block by height or by Unix time.
+        reference or data (bytes, or their 0x form), and the first and the last block by height or by Unix time.
+        `direction="both"` is as without one.
+
+        Raises `InvalidField` or `InvalidQuery` for a filter that is none.
         """
         return self._loop.iterate(
             self._async.history(
@@ -296,13 +300,18 @@ class Client(Reads):
         """
         return self._loop.run(self._async.submit(transfer, idempotency_key))
 
-    def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
+    def submit_all(
+        self, transfers: Sequence[Submission], idempotency_key: str | None = None
+    ) -> list[Submitted | ApiError]:
         """Submit any number of transactions. Returns a result or an error for each, in the same order.
 
         An error does not stop the others. Raises when a whole request fails. Earlier requests have been carried out
         then, and it is safe to submit all signed ones again.
+
+        Those that the node signs are safe to repeat as a whole with the same `idempotency_key`, which is for one
+        request: up to 100 transfers. Raises `InvalidField` for more.
         """
-        return self._loop.run(self._async.submit_all(transfers))
+        return self._loop.run(self._async.submit_all(transfers, idempotency_key))
 
     def faucet(self, address: str, amount: int | None = None, idempotency_key: str | None = None) -> Submitted:
         """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere.
@@ -341,17 +350,17 @@ class Client(Reads):
         return self._loop.iterate(self._async.blocks(from_height))
 
     def payments(
-        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction = "in"
     ) -> Generator[Payment, None, None]:
         """Every confirmed transfer to one of the addresses (up to 10,000), in the order of the chain.
 
-        With `direction="out"`, every transfer from one of them; with None, both. A transfer between two of them comes
-        once. Otherwise like `blocks`. Ends at once without an address.
+        With `direction="out"`, every transfer from one of them; with "both", both. A transfer between two of them
+        comes once. Otherwise like `blocks`. Raises `InvalidField` for another direction, and without an address.
         """
         return self._loop.iterate(self._async.payments(addresses, from_height, direction))
 
     def payments_and_blocks(
-        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction | None = "in"
+        self, addresses: str | Iterable[str], from_height: int | None = None, direction: Direction = "in"
     ) -> Generator[Payment | NewBlock, None, None]:
         """Like `payments`, and between them each new block: all payments of the blocks below it have come.
 

@@ -107,7 +107,7 @@ class _Payment:
         gas: int | None = None,
         price: Price = DEFAULT_PRICE,
         reference: str | None = None,
-        data: bytes = b"",
+        data: bytes | str = b"",
     ) -> None:
         self.to = to
         self.value = value
@@ -164,7 +164,7 @@ class AsyncWallet:
         value: int,
         *,
         reference: str | None = None,
-        data: bytes = b"",
+        data: bytes | str = b"",
         gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,
@@ -173,7 +173,8 @@ class AsyncWallet:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
 
         `reference` says what it is for, such as `"invoice 4711"`, in printable text; `data` says it in any bytes
-        instead. It is part of the transaction: everybody can read it, for ever. Without `gas`, it is what that takes.
+        instead, or in their 0x form. It is part of the transaction: everybody can read it, for ever. Without `gas`, it
+        is what that takes.
 
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
         either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
@@ -209,7 +210,7 @@ class AsyncWallet:
         *,
         nonce: int | None = None,
         reference: str | None = None,
-        data: bytes = b"",
+        data: bytes | str = b"",
         gas: int | None = None,
         gas_price: int | None = None,
         max_fee: int | None = None,

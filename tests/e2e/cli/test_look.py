@@ -128,6 +128,7 @@ def test_a_history_is_filtered_by_direction_counterparty_and_reference(user: Use
 
     assert references("--history") == ["rent", "food", "rent"]
     assert references("--direction", "in") == ["food", "rent"]
+    assert references("--direction", "both") == ["rent", "food", "rent"]
     assert references("--reference", "rent", "--direction", "out") == ["rent"]
     assert references("--counterparty", "dev8", "--reference", "food", "--limit", "5") == ["food"]
     assert user.invoke("account", "dev9", "--counterparty", "dev0").stdout.endswith(

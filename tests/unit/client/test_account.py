@@ -53,6 +53,7 @@ def test_a_typed_signature_equals_that_of_eth_account(prices: dict[str, int], fi
         ({"reference": "Käse ✓"}, "Käse ✓".encode(), "Käse ✓", 21_000 + 16 * 9),
         ({"data": b"invoice 4711"}, b"invoice 4711", "invoice 4711", 21_192),
         ({"data": b"\x00\xff\x00"}, b"\x00\xff\x00", None, 21_024),
+        ({"data": "0x00ff00"}, b"\x00\xff\x00", None, 21_024),
         ({"data": b"", "gas": 21_001}, b"", None, 21_001),
         ({"reference": "a", "gas": 50_000}, b"a", "a", 50_000),
     ],
@@ -79,7 +80,10 @@ def test_a_transfer_with_data_is_that_of_eth_account_with_the_gas_that_it_takes(
         ({"reference": "\u202eevil"}, "reference"),
         ({"reference": b"bytes"}, "reference"),
         ({"reference": "a", "data": b"a"}, "reference"),
-        ({"data": "0x61"}, "data"),
+        ({"reference": "a", "data": "0x61"}, "reference"),
+        ({"data": "a"}, "data"),
+        ({"data": "0x6"}, "data"),
+        ({"data": None}, "data"),
     ],
 )
 def test_a_reference_that_is_not_printable_text_is_refused(given: dict[str, Any], field: str) -> None:

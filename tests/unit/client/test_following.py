@@ -176,7 +176,7 @@ async def test_payments_below_a_revert_go_on_above_it() -> None:
     follower = PaymentFollower(node, node.chain(), channel)
     node.blocks = chain[:3]
     async with asyncio.timeout(PATIENCE_S):
-        given = [payment.block_height async for payment in follower.payments([SHOP], 0, None)]
+        given = [payment.block_height async for payment in follower.payments([SHOP], 0, "both")]
     assert given == [0, 1, 2, 3, 4, 5, 6, 7]
 
 

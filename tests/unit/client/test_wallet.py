@@ -150,7 +150,7 @@ def test_payments_carry_their_references_and_the_gas_that_these_take() -> None:
 def test_a_value_of_the_wrong_type_fails_only_its_own_payment() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         wrong: list[dict[str, object]] = [{"to": None}, {"to": 5}, {"value": "1"}, {"gas": "21000"}, {"gas_price": 1.5}]
-        wrong += [{"reference": 5}, {"data": "0x"}]
+        wrong += [{"reference": 5}, {"data": "0x1"}]
         sends = [wallet.send(**({"to": TO, "value": 9} | fields)) for fields in wrong]  # type: ignore[arg-type]
         results = await asyncio.gather(wallet.send(TO, 1), *sends, wallet.send(TO, 2), return_exceptions=True)
         assert [type(result) for result in results] == [str, *[InvalidField] * len(wrong), str]

@@ -3,12 +3,13 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from cairn.cli.options import DEFAULT_NODE
+from cairn.client.async_reads import Direction
 from cairn.client.transport import Amounts
 from cairn.domain.errors import InvalidConfig
 
@@ -22,7 +23,7 @@ class ForwardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secret_file: str | None = None
     addresses: list[str] = []
     addresses_file: str | None = None
-    direction: Literal["in", "out", "both"] = "in"
+    direction: Direction = "in"
     amounts: Amounts = "number"
     from_height: Annotated[int, Meta(ge=0)] | None = None
     timeout_s: Annotated[float, Meta(gt=0, le=600)] = 20.0

@@ -49,16 +49,14 @@ class BlockSource:
 class PaymentSource:
     """Each payment of some addresses."""
 
-    def __init__(
-        self, node: AsyncClient, addresses: Sequence[str], direction: Direction | None, amounts: Amounts
-    ) -> None:
+    def __init__(self, node: AsyncClient, addresses: Sequence[str], direction: Direction, amounts: Amounts) -> None:
         self.node = node
         self._addresses = addresses
         self._direction = direction
         self._amounts = amounts
 
     def __str__(self) -> str:
-        which = {"in": "to", "out": "from", None: "to and from"}[self._direction]
+        which = {"in": "to", "out": "from", "both": "to and from"}[self._direction]
         count = len(self._addresses)
         return f"payment, {which} {self._addresses[0] if count == 1 else f'{count} addresses'}"
 

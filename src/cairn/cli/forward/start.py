@@ -90,8 +90,8 @@ def _source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
     addresses = [find_party(text, keystore, "--address").address for text in settings.addresses]
     if settings.addresses_file is not None:
         addresses += read_addresses(Path(settings.addresses_file))
-    direction = None if settings.direction == "both" else settings.direction
-    return PaymentSource(node, [f"0x{each.hex()}" for each in dict.fromkeys(addresses)], direction, settings.amounts)
+    followed = [f"0x{each.hex()}" for each in dict.fromkeys(addresses)]
+    return PaymentSource(node, followed, settings.direction, settings.amounts)
 
 
 def read_addresses(file: Path) -> list[Address]:

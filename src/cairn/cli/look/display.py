@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, wait_confirmed
@@ -107,7 +107,7 @@ class Display:
         self,
         who: str,
         limit: int,
-        direction: str | None,
+        direction: Direction | None,
         counterparty: str | None,
         reference: str | None,
     ) -> None:
@@ -119,13 +119,13 @@ class Display:
                 node.history(
                     address,
                     limit,
-                    direction=cast(Direction | None, direction),
+                    direction=direction,
                     counterparty=other,
                     reference=reference,
                 )
             ),
         )
-        is_filtered = any(given is not None for given in (direction, other, reference))
+        is_filtered = any(given is not None for given in (other, reference)) or direction in ("in", "out")
         if self._as_json:
             print_json(history)
         elif history:

@@ -1,7 +1,6 @@
 """The commands that show a node's chain: their options only, so that --help needs no HTTP client."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,11 +10,6 @@ from cairn.cli.report import reported_errors
 PANEL = "Look"
 
 app = typer.Typer()
-
-
-class Direction(StrEnum):
-    IN = "in"
-    OUT = "out"
 
 
 Limit = Annotated[int, typer.Option(help="Maximum number of items to show.", metavar="N", min=1)]
@@ -68,7 +62,8 @@ def account(
     who: Annotated[str, party_argument("ACCOUNT", "An address, the name of a key, or dev0 to dev9.")],
     history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
     direction: Annotated[
-        Direction | None, typer.Option(help="Of its history, only what it received (in) or sent (out).")
+        Literal["in", "out", "both"] | None,
+        typer.Option(help="Of its history, only what it received (in) or sent (out). [default: both]"),
     ] = None,
     counterparty: Annotated[
         str | None,

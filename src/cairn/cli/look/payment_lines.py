@@ -38,7 +38,7 @@ async def follow_payments(
     start = from_height
     while True:
         try:
-            async with aclosing(node.payments(addresses, start, direction=None)) as payments:
+            async with aclosing(node.payments(addresses, start, direction="both")) as payments:
                 async for payment in payments:
                     view.saw_payment(payment)
         except ChainReverted as reverted:
