@@ -228,9 +228,11 @@ async def test_a_list_oldest_first_never_skips_blocks_that_were_removed(node: Re
     node.mine()
     path = f"/account/{name(0)}/txs?order=asc"
     assert [item["blockHeight"] for item in (await asked(node, path)).json()] == [5, 5, 6]
-    assert [item["blockHeight"] for item in (await asked(node, f"{path}&after=3-1")).json()] == [5, 5, 6]
-    for headers in ({}, {"accept": LINES}):
-        assert_problem(await node.get(f"{path}&after=2-0", **headers), 404, "BLOCK_NOT_KEPT")
+    for kept in ("&after=3-4294967295", "&after=4-0", "&after=1-0&fromHeight=4", "&after=4-0&fromHeight=2"):
+        assert [item["blockHeight"] for item in (await asked(node, path + kept)).json()] == [5, 5, 6]
+    for gone in ("2-0", "3-0", "0-0"):
+        for headers in ({}, {"accept": LINES}):
+            assert_problem(await node.get(f"{path}&after={gone}", **headers), 404, "BLOCK_NOT_KEPT")
 
 
 # Full blocks.

@@ -64,3 +64,34 @@ async def test_a_confirmed_transaction_that_is_not_kept_cannot_be_sent_again(nod
     await mine_and_prune(node)
     answer = await node.post(body_of(signed(1)))
     assert json.loads(answer.content)["code"] == "NONCE_TOO_LOW"
+
+
+async def test_a_history_names_the_oldest_block_that_was_searched(node: RestNode) -> None:
+    path = f"/account/{SENDER}/txs"
+    assert "x-oldest-block" not in (await node.get(path)).headers, "nothing is missing"
+    await mine_and_prune(node)
+    for query in ("", "?order=asc", "?direction=out", "?reference=invoice+4711", f"?fromHeight={BASE}", "?after=2-0"):
+        for accept in ("application/json", "application/x-ndjson"):
+            answer = await node.get(path + query, accept=accept)
+            assert_described(answer)
+            assert (answer.status_code, answer.headers["x-oldest-block"]) == (200, str(BASE)), query
+
+
+async def test_a_history_of_blocks_that_are_not_kept_is_refused(node: RestNode) -> None:
+    times = [(await node.read("/block/latest"))["timestamp"]]
+    await mine_and_prune(node)
+    times.append((await node.read(f"/block/{BASE}"))["timestamp"])
+    path = f"/account/{SENDER}/txs"
+    for query in (
+        *("fromHeight=0", "fromHeight=1", f"fromHeight={BASE - 1}", "fromHeight=1&order=asc", "fromHeight=1&after=7-0"),
+        *("fromHeight=1&direction=out", "fromHeight=1&reference=invoice+4711", "fromHeight=1&order=asc&before=7-0"),
+        # The block before may have the same time.
+        *("fromTime=0", f"fromTime={times[0]}", f"fromTime={times[1]}", f"toHeight={BASE - 1}", "toTime=5"),
+    ):
+        for accept in ("application/json", "application/x-ndjson"):
+            if "before" not in query or accept == "application/json":
+                answer = await node.get(f"{path}?{query}", accept=accept)
+                assert_described(answer)
+                assert_problem(answer, 404, "BLOCK_NOT_KEPT")
+    for query in (f"fromHeight={BASE}", f"order=asc&fromHeight=1&after={BASE}-0", "fromHeight=1&before=7-0"):
+        assert (await node.get(f"{path}?{query}")).status_code == 200, query

@@ -160,7 +160,8 @@ class AsyncReads:
         reference or data (bytes, or their 0x form), and the first and the last block by height or by Unix time.
         `direction="both"` is as without one.
 
-        Raises `InvalidField` or `InvalidQuery` for a filter that is none.
+        Raises `InvalidField` or `InvalidQuery` for a filter that is none. A node that does not keep all blocks lists
+        what it has, but raises `BlockNotKept` if blocks from `from_height` or `from_time` on are missing.
         """
         if direction is not None:
             check_direction(direction)

@@ -67,6 +67,11 @@ HEADERS = {
         "have fewer blocks.",
         {"type": "integer", "minimum": 0},
     ),
+    "X-Oldest-Block": (
+        "There if the node does not keep all blocks: the oldest one that it has. What older ones had is not in the "
+        "list.",
+        {"type": "integer", "minimum": 1},
+    ),
     "Link": (
         'The next page (RFC 8288), `rel="next"`, absent on the last one; and where a list can be read in both '
         'directions, the page before, `rel="prev"`.',
@@ -77,7 +82,7 @@ HEADERS = {
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 1}),
     "Allow": ("The methods that the path accepts.", {"type": "string"}),
 }
-OPTIONAL_HEADERS = ("Link", "X-Total-Count")
+OPTIONAL_HEADERS = ("Link", "X-Oldest-Block", "X-Total-Count")
 HEADERS_OF_ALL = ("X-Chain-Id", "Cache-Control")
 HEADERS_OF_PROBLEMS = {405: ("Allow",), 429: ("Retry-After",), 503: ("Retry-After",)}
 IF_NONE_MATCH = {

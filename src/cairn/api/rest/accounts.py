@@ -182,18 +182,20 @@ class Accounts:
         Answer(
             "One page of the list, or all of it in lines.",
             titled("TransactionHistory", list[ConfirmedTransaction]),
-            ("Link", "X-Block-Height", "X-Total-Count"),
+            ("Link", "X-Block-Height", "X-Oldest-Block", "X-Total-Count"),
             has_lines=True,
         ),
+        404,
     )
     async def list_account_transactions(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the confirmed transactions that an account sent or received, newest first.
 
-        Only blocks that this node keeps are searched, up to the height in X-Block-Height. A page may be short, or
-        empty, and still have a next one: of two accounts that both have many transactions, but few with each other,
-        each page looks at some of them. X-Total-Count is there for `direction=out` without `counterparty`, `reference`
-        or `data`. With `Accept: application/x-ndjson`, the answer is the whole list from the cursor on, or `limit`
-        items if that is given, one on each line.
+        Only blocks that this node keeps are searched: up to the height in X-Block-Height and, if it does not keep all,
+        from that in X-Oldest-Block. Asked for blocks that it does not keep, it answers 404 BLOCK_NOT_KEPT. A page may
+        be short, or empty, and still have a next one: of two accounts that both have many transactions, but few with
+        each other, each page looks at some of them. X-Total-Count is there for `direction=out` without `counterparty`,
+        `reference` or `data`. With `Accept: application/x-ndjson`, the answer is the whole list from the cursor on, or
+        `limit` items if that is given, one on each line.
         """
         form, after, before = amounts_of(query), position_in(query, "after"), position_in(query, "before")
         check_one_of(query, "after", "before")
@@ -207,25 +209,29 @@ class Accounts:
             if before is not None:
                 raise InvalidQuery("before is for pages: a stream goes on from after")
             stream = self._stream(search, after, form, limit if "limit" in query else None)
-            return StreamedResponse(stream, headers | {"Vary": "Accept"}, NDJSON_MEDIA_TYPE)
+            return StreamedResponse(stream, headers | self._oldest() | {"Vary": "Accept"}, NDJSON_MEDIA_TYPE)
         is_back = before is not None
-        page = await self._page(search.reversed() if is_back else search, before if is_back else after, limit, form)
+        way, cursor = (search.reversed(), before) if is_back else (search, after)
+        page = await self._page(way, cursor, limit, form)
+        # Blocks may have been removed meanwhile.
+        self._check_kept(way, cursor)
         items, following, earlier = page.items, page.more, page.nearest if after is not None else None
         if is_back:
             items, following, earlier = items[::-1], page.nearest, page.more
         path = f"/account/{hex_text(address)}/txs"
         headers |= page_links(path, query, cursor_text(following), cursor_text(earlier))
-        return array_response(items, headers)
+        return array_response(items, headers | self._oldest())
 
     def _search_of(self, query: Mapping[str, str], address: Address) -> Search:
         """What is asked for, up to the height that is shown. Raises `InvalidQuery`."""
         check_one_of(query, "fromHeight", "fromTime")
         check_one_of(query, "toHeight", "toTime")
-        first, last = number_of(query, "fromHeight") or 0, number_of(query, "toHeight")
+        first, last = number_of(query, "fromHeight"), number_of(query, "toHeight")
         since, until = number_of(query, "fromTime"), number_of(query, "toTime")
         if since is not None:
             earlier = self._view.last_height_at(since - 1)
-            first = 0 if earlier is None else earlier + 1
+            # Without an earlier one, the block before the oldest that is kept may be meant, too.
+            first = self._view.base - 1 if earlier is None else earlier + 1
         if until is not None:
             latest = self._view.last_height_at(until)
             last = -1 if latest is None else latest
@@ -233,11 +239,25 @@ class Accounts:
             address,
             choice_of(query, "direction", {"in": RECEIVED, "out": SENT}, EITHER),
             address_of(query, "counterparty"),
-            first,
+            # Block 0 has no transactions.
+            0 if first is None else max(first, 1),
             self._view.height if last is None else min(last, self._view.height),
             choice_of(query, "order", {"asc": True, "desc": False}, False),
             data_in(query),
         )
+
+    def _oldest(self) -> dict[str, str]:
+        """The header of a node that does not keep all blocks: what is older is not in the list."""
+        base = self._view.base
+        return {"X-Oldest-Block": str(base)} if base else {}
+
+    def _check_kept(self, search: Search, after: Location | None) -> None:
+        """Check that no block that is asked for behind `after` is gone. Raises `BlockNotKept`."""
+        base, first = self._view.base, search.first
+        if search.is_ascending and after is not None:
+            first = max(first, after[0] + (after[1] == MAX_POSITION), 1)
+        if 0 < first < base or (base > 0 and search.last < base):
+            raise BlockNotKept(f"not all blocks asked for are kept by this node; the oldest it has is {base}")
 
     def _count_of(self, search: Search) -> dict[str, str]:
         """The header with the number of all items, where it costs nothing: an account's nonces count what it sends."""
@@ -251,6 +271,8 @@ class Accounts:
         async for step in self._view.in_slices(self._steps(search, after)):
             # Other requests were served meanwhile, and the oldest blocks may have been removed.
             if step.location[0] < self._view.base:
+                if search.is_ascending:
+                    continue
                 break
             if step.is_found:
                 if len(items) == limit:
@@ -267,10 +289,7 @@ class Accounts:
 
     def _steps(self, search: Search, after: Location | None) -> Iterator[Step]:
         """The search from `after` on. Raises `BlockNotKept` if blocks that come next are gone."""
-        if search.is_ascending and after is not None and after[0] + 1 < self._view.base:
-            raise BlockNotKept(
-                f"blocks after {after[0]} are not kept by this node any more; the oldest it has is {self._view.base}"
-            )
+        self._check_kept(search, after)
         return self._view.search_history(search, after)
 
     async def _stream(

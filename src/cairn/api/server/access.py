@@ -20,7 +20,7 @@ IPV6_CLIENT_BITS = 64
 
 EXPOSED_HEADERS: Header = (
     b"access-control-expose-headers",
-    b"Link, X-Total-Count, X-Block-Height, X-Chain-Id, ETag, Retry-After",
+    b"Link, X-Total-Count, X-Block-Height, X-Oldest-Block, X-Chain-Id, ETag, Retry-After",
 )
 
 EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
