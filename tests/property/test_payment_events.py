@@ -245,8 +245,10 @@ class Play:
                 model.reconnect()
 
 
-@pytest.mark.parametrize(("located", "kept", "few"), [(256, 16, 64), (3, 1, 0), (1, 16, 0), (20, 1, 64)])
-def test_each_payment_comes_once_and_in_order(located: int, kept: int, few: int) -> None:
+@pytest.mark.parametrize(
+    ("located", "kept", "few", "chunk"), [(256, 16, 64, 16), (3, 1, 0, 1), (1, 16, 0, 1), (20, 1, 64, 16)]
+)
+def test_each_payment_comes_once_and_in_order(located: int, kept: int, few: int, chunk: int) -> None:
     """With limits so low that short chains reach them."""
     events = 0
     for seed in range(SEED, SEED + PLAYS // 4):
@@ -256,6 +258,7 @@ def test_each_payment_comes_once_and_in_order(located: int, kept: int, few: int)
             patch.object(payment_search, "FEW_LOCATED", located // 4),
             patch.object(payments, "KEPT_BLOCKS", kept),
             patch.object(payments, "FEW_ADDRESSES", few),
+            patch.object(payments, "CHUNK_RECORDS", chunk),
         ):
             try:
                 run_virtual(play.run())

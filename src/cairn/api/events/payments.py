@@ -6,8 +6,10 @@ together. A socket that is further behind, or has just subscribed, searches the 
 """
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 
 from cairn.api.events.payment_search import FoundPayment, PaymentSearch, PaymentSource, Step
@@ -15,8 +17,8 @@ from cairn.api.events.subscribers import PaymentCursor
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.domain.errors import FollowLimit
 from cairn.domain.transactions import decode_record, parties_in_record
-from cairn.domain.types import Address
-from cairn.store.keys import CHUNK_RECORDS, NEVER
+from cairn.domain.types import MAX_UINT64, Address
+from cairn.store.keys import CHUNK_RECORDS, NEVER, Location
 from cairn.time_shares import TimeShares
 
 MAX_ADDRESSES = 200_000
@@ -26,7 +28,11 @@ KEPT_PAYMENTS = 10_000
 """What is kept of the newest blocks, at most; of the newest one always all."""
 FEW_ADDRESSES = 64
 """The payments of so many are merged; with more, all that were found are looked through."""
+FEW_FOLLOWERS = 8
+"""So many of an address are in a tuple; more in a dictionary, where one comes or leaves without a look at others."""
 RELEASED_AT_ONCE = 512
+
+_position_of = attrgetter("position")
 
 
 class BlockMatches:
@@ -39,23 +45,27 @@ class BlockMatches:
     def add(self, payment: FoundPayment, address: Address) -> None:
         self.by_address.setdefault(address, []).append(payment)
 
-    def payments_of(self, addresses: set[Address]) -> Iterator[FoundPayment | None]:
-        """In their order, each once. None where it looked through some others."""
+    def steps(self, addresses: set[Address], place: Location) -> Iterator[Step]:
+        """Their payments from `place` on, in order and each once. Where it looked through some others: how far."""
         fewer, more = sorted((self.by_address.keys(), addresses), key=len)
         found = [address for address in fewer if address in more]
         if len(found) > FEW_ADDRESSES:
-            for number, payment in enumerate(self.payments):
+            for number, payment in enumerate(_from(self.payments, place)):
                 if payment.sender in addresses or payment.to in addresses:
                     yield payment
                 elif number % CHUNK_RECORDS == 0:
-                    yield None
+                    yield payment.height, payment.position
             return
         last = None
-        for payment in heapq.merge(*(self.by_address[address] for address in found), key=attrgetter("position")):
+        for payment in heapq.merge(*(_from(self.by_address[address], place) for address in found), key=_position_of):
             # A transfer between two of them is in the lists of both.
             if payment is not last:
                 yield payment
             last = payment
+
+
+def _from(payments: list[FoundPayment], place: Location) -> Iterator[FoundPayment]:
+    return islice(payments, bisect_left(payments, place[1], key=_position_of), None)
 
 
 class FollowedPayments:
@@ -66,7 +76,7 @@ class FollowedPayments:
         self._most_per_socket = most_per_socket
         self._shares = shares
         self._budget = ClientBudget(MAX_ADDRESSES)
-        self.followers: dict[Address, tuple[PaymentCursor, ...]] = {}
+        self.followers: dict[Address, tuple[PaymentCursor, ...] | dict[PaymentCursor, None]] = {}
         """Who follows which address. Mostly it is one, and a tuple takes a quarter of a set's memory."""
         self._waiting: set[PaymentCursor] = set()
         """Those that need a block that is not announced yet, and that may be matched without their addresses."""
@@ -91,7 +101,7 @@ class FollowedPayments:
             if not self._budget.take(cursor.subscriber.client, len(added)):
                 raise FollowLimit("too many addresses are followed on this node; follow fewer, or later")
             for address in added:
-                self.followers[address] = (*self.followers.get(address, ()), cursor)
+                self._add(cursor, address)
             # A block that is being matched may be matched without them.
             cursor.live_from = max(self._begun, head) + 1
         cursor.joining |= added
@@ -118,7 +128,8 @@ class FollowedPayments:
     def end(self, cursor: PaymentCursor) -> None:
         """Stop following all. There may be thousands, so it is done in turns with others."""
         cursor.join()
-        cursor.place, cursor.live_from = None, NEVER
+        # No block wakes it any more.
+        cursor.place, cursor.live_from = None, MAX_UINT64
         self._waiting.discard(cursor)
         self._release_some(cursor)
 
@@ -128,11 +139,24 @@ class FollowedPayments:
         if cursor.addresses:
             self._shares.call(cursor.subscriber.client, partial(self._release_some, cursor))
 
+    def _add(self, cursor: PaymentCursor, address: Address) -> None:
+        others = self.followers.get(address, ())
+        if isinstance(others, dict):
+            others[cursor] = None
+        elif len(others) < FEW_FOLLOWERS:
+            self.followers[address] = (*others, cursor)
+        else:
+            self.followers[address] = dict.fromkeys((*others, cursor))
+
     def _release(self, cursor: PaymentCursor, address: Address) -> None:
         self._budget.give_back(cursor.subscriber.client)
-        others = tuple(each for each in self.followers.pop(address) if each is not cursor)
-        if others:
-            self.followers[address] = others
+        others = self.followers[address]
+        if isinstance(others, dict):
+            del others[cursor]
+        else:
+            others = self.followers[address] = tuple(each for each in others if each is not cursor)
+        if not others:
+            del self.followers[address]
 
     # New blocks.
 
@@ -228,9 +252,5 @@ class FollowedPayments:
                 until = max(height, min(until, matched_from - 1))
                 yield from PaymentSearch(self._source, cursor.addresses, place).steps(until)
             else:
-                for payment in matches.payments_of(cursor.addresses):
-                    if payment is None:
-                        yield place
-                    elif payment.position >= place[1]:
-                        yield payment
+                yield from matches.steps(cursor.addresses, place)
                 yield height + 1, 0

@@ -9,7 +9,8 @@ import pytest
 from cairn.api.bodies import as_strings
 from cairn.api.events import payments as payments_module
 from cairn.api.events.hub import CHUNK_FRAMES
-from cairn.api.events.subscribers import Subscriber
+from cairn.api.events.payments import FollowedPayments
+from cairn.api.events.subscribers import PaymentCursor, Subscriber
 from cairn.config import Settings
 from cairn.domain.answers import Payment
 from cairn.domain.errors import BlockNotKept, FollowLimit, StoreUnavailable
@@ -237,6 +238,61 @@ async def test_a_replay_that_ends_while_a_new_block_is_matched_without_it_misses
     assert connection.messages == [bench.payment(first)]
     await settle()
     assert connection.messages == [bench.payment(first), bench.payment(block[0])]
+
+
+@pytest.mark.parametrize("events_per_slice", [1, 2, 3, 5, 10])
+async def test_a_change_in_the_middle_of_a_block_in_which_many_are_paid_repeats_and_omits_nothing(
+    events_per_slice: int,
+) -> None:
+    """Also if it comes before each turn, when the last one ended among payments of others."""
+    bench = Bench(tick_s=SLICE_S / events_per_slice)
+    connection, subscriber = bench.join()
+    _, other = bench.join("other")
+    many = range(1_000, 1_000 + payments_module.FEW_ADDRESSES + 1)
+    bench.hub.follow_addresses(subscriber, [*map(address, many), *map(address, range(5_000, 6_000))], None)
+    bench.hub.follow_addresses(other, [CAROL], None)
+    block = [pay(2, to, number) for number, to in enumerate(each for paid in many for each in (paid, 3, 3))]
+    bench.commit(*block)
+    for unpaid in range(5_000, 6_000):
+        await asyncio.sleep(0)
+        bench.hub.unfollow_addresses(subscriber, [address(unpaid)])
+    assert connection.messages == [bench.payment(tx) for tx in block if tx.to != CAROL]
+
+
+async def test_a_socket_that_stopped_following_is_woken_by_no_block_though_its_addresses_are_released_later(
+    bench: Bench,
+) -> None:
+    followed = FollowedPayments(bench.chain, 10_000, bench.hub.shares)
+    cursor = PaymentCursor(bench.join()[1], 1)
+    addresses = [address(number) for number in range(2 * payments_module.RELEASED_AT_ONCE)]
+    followed.follow(cursor, addresses, None, 0)
+    followed.end(cursor)
+    left = next(iter(followed.followers))
+    height = bench.chain.append([pay(addresses.index(left), 1)])
+    assert followed.match(height, lambda: False)
+    assert list(followed.wake(height)) == []
+    await settle()
+    assert not followed.followers
+
+
+async def test_of_many_sockets_that_follow_an_address_those_that_stay_are_told(bench: Bench) -> None:
+    joined = [bench.join() for _ in range(3 * payments_module.FEW_FOLLOWERS)]
+    for _, subscriber in joined:
+        bench.hub.follow_addresses(subscriber, [ALICE], None)
+    while joined:
+        bench.commit(paid := pay(2, 1, len(joined)))
+        await settle()
+        assert all(connection.messages[-1] == bench.payment(paid) for connection, _ in joined)
+        left, leaving = joined.pop(len(joined) // 2)
+        bench.hub.unfollow_addresses(leaving, [ALICE])
+        left.writes.clear()
+        bench.commit(pay(2, 1, 100 + len(joined)))
+        await settle()
+        assert left.messages == []
+    bench.chain.reads = 0
+    bench.commit(pay(2, 1, 1_000))
+    await settle()
+    assert bench.chain.reads == 0
 
 
 async def test_blocks_without_a_followed_payment_touch_no_socket(bench: Bench) -> None:
