@@ -157,8 +157,10 @@ class EventChannel:
                             case NewBlock() as block:
                                 if socket.has_taken_back(block.block_height):
                                     break
-                                place.reach(block.block_height)
-                                yield block
+                                # Below: this node is behind the one before it, and has not come there yet.
+                                if block.block_height >= (place.height or 0):
+                                    place.reach(block.block_height)
+                                    yield block
                             case SubscribedAnswer():
                                 pass
                             case Refused() as refused:

@@ -318,7 +318,8 @@ def test_no_node_is_said_at_once(user: User, receiver: WebhookReceiver) -> None:
     assert (failed.returncode, "does not answer" in failed.stderr) == (5, True)
 
 
-def test_a_certificate_that_nobody_vouches_for_gets_nothing(user: User, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_a_certificate_that_nobody_vouches_for_gets_nothing(user: User, tmp_path: Path, scheme: str) -> None:
     certificate, key = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -337,7 +338,7 @@ def test_a_certificate_that_nobody_vouches_for_gets_nothing(user: User, tmp_path
     server.socket = context.wrap_socket(server.socket, server_side=True)
     Thread(target=server.serve_forever, daemon=True).start()
     head = mine(user.url, 1)
-    args = ("forward", "--to", f"https://localhost:{server.server_port}/", "--from-height", str(head), "--once")
+    args = ("forward", "--to", f"{scheme}://localhost:{server.server_port}/", "--from-height", str(head), "--once")
     try:
         with subprocess.Popen(command(args), env=user.env, stderr=subprocess.PIPE, text=True) as refused:
             assert refused.stderr is not None

@@ -417,7 +417,8 @@ async def test_payments_resume_behind_the_last_one_however_a_socket_ends() -> No
         paying(6, [(6, 1), (6, 2), (6, 9), 8, 9], closing(1001)),
         paying(9, [], closing(1011)),
         paying(9, [(9, 0), 10, (10, 0), (10, 1)], cutting),
-        paying(10, [(10, 0), (10, 1), (10, 2)], staying),
+        # This node is behind.
+        paying(10, [8, 9, (10, 0), (10, 1), (10, 2)], staying),
     )
     expected: list[Place | int] = [
         (5, 0), (5, 3), (6, 1), (6, 2), (6, 9), 8, 9, (9, 0), 10, (10, 0), (10, 1), (10, 2),

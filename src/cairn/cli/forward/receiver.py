@@ -58,7 +58,8 @@ class Receiver:
         self._keys = keys
         self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(
-            verify=url.startswith("https:"),
+            # By the scheme as it is understood: it may be written in capitals.
+            verify=httpx.URL(url).scheme == "https",
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
             limits=httpx.Limits(max_connections=1),
             headers={"User-Agent": f"Cairn/{__version__}", "Accept-Encoding": "identity"},

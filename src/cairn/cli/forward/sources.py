@@ -63,22 +63,27 @@ class PaymentSource:
     async def due(self, cursor: Cursor) -> AsyncGenerator[Due, None]:
         """What follows the cursor. Raises `ChainChanged`, and what the client raises."""
         events = self.node.payments_and_blocks(self._addresses, cursor.next_height, self._direction)
-        block: Block | None = None
+        block, block_hash = None, ""
         async with aclosing(events):
             async for event in events:
+                if event.block_height < cursor.block_height:
+                    # A node that is behind makes its blocks known, too.
+                    continue
                 if not isinstance(event, Payment):
                     # All payments before it have come.
-                    block = await self._find_block(event.hash)
+                    block, block_hash = await self._find_block(event.hash), event.hash
                 elif block is None or block.block_height != event.block_height:
                     block = await self._block_of(event)
-                if event.block_height <= cursor.block_height and (block is None or block.hash != cursor.hash):
+                    block_hash = block.hash
+                if event.block_height == cursor.block_height and block_hash != cursor.hash:
                     raise ChainChanged(
                         f"its block {event.block_height} is not the one of which payments were delivered"
                     )
                 if block is None:
                     continue
                 if not isinstance(event, Payment):
-                    yield Due(None, cursor_at(block, NO_PAYMENT))
+                    if event.block_height > cursor.block_height:
+                        yield Due(None, cursor_at(block, NO_PAYMENT))
                 elif not cursor.covers(event.block_height, event.transaction_index):
                     after = cursor_at(block, event.transaction_index)
                     yield Due(payment_webhook(event, block, self._amounts), after)
