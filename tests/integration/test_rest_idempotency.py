@@ -70,21 +70,50 @@ async def test_for_what_the_client_signs_a_key_changes_nothing(node: RestNode) -
     assert (await post(node, draft_body())).json()["txHash"] == hash_of(signed(2))
 
 
-async def test_each_of_a_batch_has_the_key_with_its_place(node: RestNode) -> None:
-    batch = [draft_body(), draft_body(gas=1), body_of(signed(0, sender=3)), draft_body()]
+async def test_a_list_is_paid_once_and_what_was_refused_is_tried_again(node: RestNode) -> None:
+    poor = "0x" + ACCOUNTS[3].hex()
+    late = draft_body(**{"from": poor}, value=(await node.read(f"/account/{poor}"))["balance"])
+    batch = [draft_body(), late, draft_body(gas=1), body_of(signed(0, sender=4)), draft_body()]
     first = (await post(node, batch, path="/txs")).json()
     assert [each.get("txHash") or each["code"] for each in first] == [
-        *(hash_of(signed(0)), "GAS_TOO_LOW", hash_of(signed(0, sender=3)), hash_of(signed(1))),
+        *(hash_of(signed(0)), "INSUFFICIENT_FUNDS", "GAS_TOO_LOW", hash_of(signed(0, sender=4)), hash_of(signed(1))),
     ]
     node.mine()
-    batch[1] = draft_body()
+    batch[0] = draft_body(value="1")
     again = (await post(node, batch, path="/txs")).json()
-    assert [again[0], again[3]] == [first[0], first[3]]
-    assert again[1]["txHash"] == hash_of(signed(2)), "what was refused is tried again"
-    assert again[2]["status"] == "confirmed"
-    batch[0] = draft_body(value=2)
-    assert (await post(node, batch, path="/txs")).json()[0]["code"] == "IDEMPOTENCY_KEY_REUSED"
-    assert await pending(node) == 1
+    assert [again[0], again[4]] == [first[0], first[4]], "written in another way it is the same"
+    assert again[3]["status"] == "confirmed"
+    assert await pending(node) == 0
+    await node.post({"address": poor, "amount": 10**18}, "/faucet")
+    node.mine()
+    assert (await post(node, batch, path="/txs")).json()[1]["status"] == "pending", "what was refused may succeed later"
+
+
+def codes(answer: httpx.Response) -> list[str | None]:
+    return [each.get("code") for each in answer.json()]
+
+
+async def test_another_list_with_the_same_key_pays_nothing(node: RestNode) -> None:
+    payment, reused = draft_body(), "IDEMPOTENCY_KEY_REUSED"
+    assert codes(await post(node, [payment, payment], path="/txs")) == [None, None]
+    for other in ([payment], [payment] * 3, [draft_body(value=2), payment], [draft_body(gas=1), payment, payment]):
+        assert set(codes(await post(node, other, path="/txs"))) == {reused}, other
+    # What the client signs is served.
+    assert codes(await post(node, [body_of(signed(0, sender=3)), payment], path="/txs")) == [None, reused]
+    assert await pending(node) == 3
+
+
+async def test_the_same_key_on_another_route_pays_nothing(node: RestNode) -> None:
+    payment, reused = draft_body(), "IDEMPOTENCY_KEY_REUSED"
+    gift = {"address": "0x" + ACCOUNTS[1].hex()}
+    await post(node, [draft_body(gas=1), payment], path="/txs")
+    assert_problem(await post(node, payment), 422, reused)
+    assert_problem(await post(node, gift, path="/faucet"), 422, reused)
+    await post(node, payment, '"single"')
+    await post(node, gift, '"gift"', "/faucet")
+    for key in ('"single"', '"gift"'):
+        assert codes(await post(node, [payment, payment], key, "/txs")) == [reused, reused]
+    assert await pending(node) == 3
 
 
 async def test_the_faucet_gives_once_for_a_key(node: RestNode) -> None:

@@ -46,7 +46,9 @@ class KeyedRequest(msgspec.Struct, frozen=True, gc=False):
     key: bytes
     """Digest of the key."""
     request: bytes
-    """Digest of what the request asks for."""
+    """Digest of all that the request asks for."""
+    item: bytes | None = None
+    """Of one transaction in a list: digest of the key and its place."""
 
 
 class PendingTx(msgspec.Struct, frozen=True, omit_defaults=True, tag="pending"):

@@ -22,20 +22,21 @@ class KeptAnswers:
 
     def find(self, keyed: KeyedRequest) -> Admission | None:
         """The answer to the first request with this key. Raises `IdempotencyKeyReused` if that was another one."""
-        answer = self._by_key.get(keyed.key)
-        if answer is None:
-            return None
-        if answer.request != keyed.request:
+        found = [self._by_key.get(key) for key in keys_of(keyed)]
+        if any(answer is not None and answer.request != keyed.request for answer in found):
             raise IdempotencyKeyReused(
                 "this Idempotency-Key came with another request before: repeat that one unchanged, or use a new key"
             )
-        return Admission(answer.tx_hash, answer.confirmed)
+        answer = found[-1]
+        return None if answer is None else Admission(answer.tx_hash, answer.confirmed)
 
     def keep(self, keyed: KeyedRequest, admission: Admission, received_at: int, up_s: int) -> None:
-        """Keep the answer to a new key."""
-        answer = KeptAnswer(keyed.key, keyed.request, admission.tx_hash, admission.confirmed, received_at, up_s)
-        self._by_key[answer.key] = answer
-        self._journal.append_answer(answer)
+        """Keep the answer to a new key, or to a further transaction of a list."""
+        for key in keys_of(keyed):
+            if key not in self._by_key:
+                answer = KeptAnswer(key, keyed.request, admission.tx_hash, admission.confirmed, received_at, up_s)
+                self._by_key[key] = answer
+                self._journal.append_answer(answer)
         self._forget_surplus()
 
     def expire(self, up_s: int) -> None:
@@ -57,3 +58,8 @@ class KeptAnswers:
     def _forget(self, key: bytes) -> None:
         del self._by_key[key]
         self._journal.settle_answer(key)
+
+
+def keys_of(keyed: KeyedRequest) -> tuple[bytes, ...]:
+    """The key of the request, which says that no other may have it, and that of the answer."""
+    return (keyed.key,) if keyed.item is None else (keyed.key, keyed.item)

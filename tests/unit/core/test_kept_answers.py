@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cairn.core import kept_answers
 from cairn.core.gateway import Admission, KeyedRequest
@@ -46,6 +47,20 @@ async def test_the_same_key_with_another_request_is_refused_and_does_nothing(tmp
             with pytest.raises(IdempotencyKeyReused):
                 await ask
         assert await core.next_nonce(ACCOUNTS[0]) == 1
+
+
+async def test_a_list_has_its_key_alone_also_after_a_kill(tmp_path: Path) -> None:
+    items = [replace(keyed(request="list"), item=place.ljust(32)) for place in (b"0", b"1", b"2")]
+    core = open_core(tmp_path)
+    assert await core.submit_draft(TRANSFER, items[1]) == FIRST
+    vanish(core)
+    async with opened_core(tmp_path) as core:
+        for other in (keyed(), replace(items[1], request=bytes(32)), replace(items[2], request=bytes(32))):
+            with pytest.raises(IdempotencyKeyReused):
+                await core.submit_draft(TRANSFER, other)
+        assert await core.submit_draft(TRANSFER, items[1]) == FIRST
+        assert await core.submit_draft(TRANSFER, items[2]) == Admission(signed(1).hash)
+        assert len(core.admissions.answers.all()) == 3
 
 
 async def test_equal_requests_at_the_same_time_are_one_transaction(tmp_path: Path) -> None:

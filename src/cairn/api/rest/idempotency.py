@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 import msgspec
+from msgspec.structs import replace
 
 from cairn.api.parameters import Parameter, text_of
 from cairn.core.gateway import KeyedRequest
@@ -53,6 +54,7 @@ def keyed_request(key: str, *asked: object) -> KeyedRequest:
     return KeyedRequest(sha256(key.encode()).digest(), sha256(msgspec.json.encode(asked)).digest())
 
 
-def key_of_item(key: str, number: int) -> str:
-    """The key of one transaction in a batch. No header has a line break."""
-    return f"{key}\n{number}"
+def keyed_item(key: str, number: int, *asked: object) -> KeyedRequest:
+    """One transaction of a list; `asked` is what the whole list asks for."""
+    # No header has a line break.
+    return replace(keyed_request(key, *asked), item=sha256(f"{key}\n{number}".encode()).digest())

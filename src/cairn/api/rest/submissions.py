@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from hashlib import sha256
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from cairn.api.bodies import encoded, problem_of, read_json_body
 from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import parse_query
-from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, key_of_item, keyed_request
+from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, keyed_item, keyed_request
 from cairn.api.rest.submission_fields import (
     FIELDS,
     SIGNATURE_BYTES,
@@ -32,7 +33,7 @@ from cairn.api.rest.submission_fields import (
 from cairn.api.routing import Answer, Operation
 from cairn.api.server.access import GUEST, RateLimiter, check_no_guest
 from cairn.config import Settings
-from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx, not_dev_chain
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, KeyedRequest, PendingTx, not_dev_chain
 from cairn.domain.answers import Problem, Submitted, queued_reason
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError, RateLimited
@@ -100,6 +101,8 @@ class Asked(NamedTuple):
     """The idempotency key."""
     guest: str | None = None
     """The origin of a page that may not use the node's keys."""
+    keyed: KeyedRequest | None = None
+    """Of one in a list, instead of `key`."""
 
 
 NOTHING_ASKED = Asked()
@@ -143,7 +146,7 @@ class Submitter:
         if signature is None:
             check_no_guest(asked.guest, "have it sign one")
             check_signs_for(draft.sender, info)
-            keyed = None if asked.key is None else keyed_request(asked.key, "transfer", draft)
+            keyed = asked.keyed if asked.key is None else keyed_request(asked.key, "transfer", draft)
             admitting = asyncio.ensure_future(self._gateway.submit_draft(draft, keyed))
             # Run its first step now: it submits, and so stays ahead of what this client sends next.
             await asyncio.sleep(0)
@@ -159,6 +162,17 @@ class Submitter:
                 raise
             tx = sent_before
         return self._gateway.submit(tx)
+
+    async def digest_of(self, items: list[bytes]) -> bytes:
+        """What a list asks for, however it was written."""
+        base_fee, whole = self.accepting_info().gas_price, sha256()
+        async for item in in_slices(items):
+            try:
+                content = msgspec.json.encode(parse_submission(item, base_fee))
+            except NodeError:
+                content = item
+            whole.update(sha256(content).digest())
+        return whole.digest()
 
     async def _find_sent_before(self, draft: Draft, signature: bytes, nonce: int, chain_id: int) -> Tx | None:
         """The transaction that was sent before, if this is the same again: the first has moved the next nonce on."""
@@ -222,8 +236,8 @@ class Submissions:
     async def submit_transactions(self, request: Request) -> Response:
         """Submit up to 100 transactions at once.
 
-        They are checked in their order, and each is accepted or refused on its own. An Idempotency-Key counts for each
-        of them together with its place in the list.
+        They are checked in their order, and each is accepted or refused on its own. An Idempotency-Key belongs to the
+        whole list: what the node signs in another list with it is refused.
         """
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_batch_body_bytes)
@@ -248,8 +262,11 @@ class Submissions:
     async def _submit_all(self, items: list[bytes], asked: Asked) -> list[Submitted | Problem]:
         """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
         begun: list[asyncio.Future[Admission] | Problem] = []
+        whole = None if asked.key is None else await self._submitter.digest_of(items)
         async for number, item in in_slices(enumerate(items)):
-            own = asked if asked.key is None else Asked(key_of_item(asked.key, number), asked.guest)
+            own = asked
+            if asked.key is not None:
+                own = Asked(guest=asked.guest, keyed=keyed_item(asked.key, number, "list", whole))
             try:
                 begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item, own))
             except NodeError as refused:

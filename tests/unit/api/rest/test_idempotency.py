@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, key_of_item, keyed_request
+from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, keyed_item, keyed_request
 from cairn.domain.errors import MalformedRequest
 
 NAME = b"idempotency-key"
@@ -51,6 +51,9 @@ def test_the_digests_tell_keys_and_requests_apart() -> None:
     assert keyed_request("a", "transfer", 1) == first
     assert keyed_request("a", "faucet", 1).key == first.key
     assert keyed_request("a", "faucet", 1).request != first.request
-    keys = [keyed_request(key, 1).key for key in ("a", "a0", key_of_item("a", 0), key_of_item("a", 1))]
+    items = [keyed_item("a", 0, "list", 1), keyed_item("a", 1, "list", 1)]
+    assert {each.key for each in items} == {first.key}, "the key is taken by the whole list"
+    assert items[0].request == items[1].request != first.request
+    keys = [first.key, keyed_request("a0", 1).key, *(each.item for each in items if each.item is not None)]
     assert len(set(keys)) == 4
     assert {len(digest) for digest in (*keys, first.request)} == {32}
