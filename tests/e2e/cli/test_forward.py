@@ -137,7 +137,7 @@ def test_a_receiver_in_trouble_gets_each_event_in_order_once_it_is_back(
     with Forwarding(user, receiver, "--from-height", str(head - 1), "--timeout", "1") as forwarding:
         receiver.wait_for(2)
         forwarding.wait_for("attempt 3 in")
-        status = user.json("forward", "--to", receiver.url, "--state", str(forwarding.state), "--status")
+        status = user.json("forward", "--state", str(forwarding.state), "--status")
         assert (status["state"], status["lag"], status["blockHeight"]) == ("retrying", 2, head - 2)
         assert status["attempts"] >= 2
         assert status["lastError"]
@@ -212,7 +212,7 @@ def test_a_stop_gives_up_an_answer_that_does_not_come(user: User, receiver: Webh
         receiver.wait_for(1)
         assert forwarding.end(signal.SIGINT) == 0
     assert forwarding.cursor() == head - 1
-    status = user.run("forward", "--to", receiver.url, "--state", str(forwarding.state), "--status")
+    status = user.run("forward", "--state", str(forwarding.state), "--status")
     assert (status.returncode, status.stdout.split("\n")[0].split(",")[0]) == (0, "state      stopped")
 
 
@@ -474,7 +474,44 @@ def test_a_payment_that_is_taken_back_ends_it(user: User, own_node: NodeProcess,
 
 def test_once_is_not_for_payments(user: User, receiver: WebhookReceiver) -> None:
     refused = user.run("forward", "--to", receiver.url, "--address", "dev1", "--once")
-    assert (refused.returncode, "--once is for blocks only" in refused.stderr) == (2, True)
+    assert refused.returncode == 2
+    assert "--once is for blocks only: that a block has no more payments is known when the next" in refused.stderr
+
+
+def test_quiet_says_nothing_while_all_is_well(user: User, receiver: WebhookReceiver) -> None:
+    head = mine(user.url, 1)
+    done = user.run("forward", "--to", receiver.url, "--from-height", str(head), "--once", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert heights(receiver.taken()) == [head]
+
+
+def test_a_directory_of_blocks_is_not_gone_on_with_for_payments(user: User, receiver: WebhookReceiver) -> None:
+    with Forwarding(user, receiver, "--once") as forwarding:
+        assert forwarding.done() == 0
+    refused = user.run("forward", "--to", receiver.url, "--state", str(forwarding.state), "--address", "dev1")
+    assert refused.returncode == 2
+    assert "was used for newBlock events, and now payment events are to be sent" in refused.stderr
+
+
+def test_another_url_goes_on_where_the_one_before_stopped(user: User, receiver: WebhookReceiver) -> None:
+    head = mine(user.url, 1)
+    with Forwarding(user, receiver, "--from-height", str(head), "--once") as forwarding:
+        assert forwarding.done() == 0
+    mine(user.url, 1)
+    moved = user.run("forward", "--to", f"{receiver.url}/moved", "--state", str(forwarding.state), "--once")
+    assert moved.returncode == 0
+    taken = receiver.taken()
+    assert list(zip([each.path for each in taken], heights(taken), strict=True)) == [
+        ("/hook", head),
+        ("/hook/moved", head + 1),
+    ]
+
+
+def test_without_a_url_it_says_what_to_add(user: User) -> None:
+    for args in (["forward", "--status"], ["forward"], ["forward", "--state", str(user.home / "state")]):
+        refused = user.run(*args)
+        assert (refused.returncode, "where to? --to" in refused.stderr) == (2, True)
+    assert not (user.home / "state").exists()
 
 
 def test_settings_can_be_in_a_file_whose_paths_are_relative_to_it(user: User, receiver: WebhookReceiver) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -62,6 +63,17 @@ def test_version() -> None:
 def test_without_a_command_the_help_is_shown() -> None:
     result = cli.invoke(app, [], env=WIDE)
     assert all(name in result.output for name in ("dev", "init", "run", "Exit codes: 0"))
+
+
+def test_no_part_of_a_help_text_is_taken_for_markup() -> None:
+    texts = [option.help or "" for command in all_commands(get_command(app)) for option in command.params]
+    assert len(texts) > 100
+    assert [text for text in texts if Text.from_markup(text).plain != text.replace("\\[", "[")] == []
+
+
+def all_commands(command: Any) -> list[Any]:
+    """It, and those below it."""
+    return [command, *(each for below in getattr(command, "commands", {}).values() for each in all_commands(below))]
 
 
 @pytest.mark.parametrize("command", ["dev", "run"])

@@ -28,11 +28,11 @@ def forward(
     ] = None,
     direction: Annotated[
         Literal["in", "out", "both"] | None,
-        typer.Option(help="Which payments: to the accounts (in), from them (out), or both. [default: in]"),
+        typer.Option(help=r"Which payments: to the accounts (in), from them (out), or both. \[default: in]"),
     ] = None,
     amounts: Annotated[
         Literal["number", "string"] | None,
-        typer.Option(help="How amounts are written; string is for receivers that would round. [default: number]"),
+        typer.Option(help=r"How amounts are written; string is for receivers that would round. \[default: number]"),
     ] = None,
     from_height: Annotated[
         int | None,
@@ -60,12 +60,12 @@ def forward(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(help="Seconds that the receiver may take to answer.  [default: 20]", metavar="SECONDS", max=600),
+        typer.Option(help=r"Seconds that the receiver may take to answer. \[default: 20]", metavar="SECONDS", max=600),
     ] = None,
     dead_letter_after: Annotated[
         int | None,
         typer.Option(
-            help="Give an event up, into a file, after the receiver has refused it so often; 0 is never. [default: 0]",
+            help=r"Give an event up, into a file, after the receiver refused it so often; 0 is never. \[default: 0]",
             metavar="N",
             min=0,
         ),
@@ -75,14 +75,14 @@ def forward(
     ] = False,
     config: Annotated[
         Path | None,
-        typer.Option(help="File with these options as the table [forward].", metavar="FILE"),
+        typer.Option(help=r"File with these options as the table \[forward].", metavar="FILE"),
     ] = None,
     node: Annotated[
         str | None,
         typer.Option(help=rf"URL of the node. \[default: {DEFAULT_NODE}]", metavar="URL", envvar="CAIRN_NODE"),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when what the chain has now is delivered.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Show how far it is, and its last error.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when the chain's blocks of now are delivered.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show how far that --state is, and its last error.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print failures only.")] = False,
     as_json: AsJson = False,
 ) -> None:

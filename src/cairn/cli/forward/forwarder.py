@@ -54,6 +54,7 @@ class Forwarder:
         self._quiet = quiet
         height = cursor.block_height
         self._status = Status("following", receiver.shown_url, self._node.url, cursor.chain_id, height, height)
+        self._status.dead_letters = progress.count_dead_letters()
         self._shown = 0
         """How many deliveries the output tells of."""
         self._shown_at = 0.0

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import msgspec
@@ -23,6 +24,7 @@ from cairn.client.models import Block
 from cairn.domain.errors import DirectoryInUse, InvalidConfig
 from cairn.store.directory import DirectoryLock, sync_directory, sync_file, write_at, write_file
 
+Events = Literal["newBlock", "payment"]
 NO_BLOCK = -1
 """The height of a cursor before the first block."""
 
@@ -30,6 +32,8 @@ NO_BLOCK = -1
 class Cursor(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """Everything before this block is delivered."""
 
+    events: Events
+    """What is delivered. For the other kind, the cursor says nothing."""
     chain_id: int
     block_height: int
     hash: str
@@ -50,8 +54,8 @@ class Cursor(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
         return (height, index) <= (self.block_height, self.transaction_index)
 
 
-def cursor_at(block: Block, transaction_index: int | None = None) -> Cursor:
-    return Cursor(block.chain_id, block.block_height, block.hash, block.timestamp, transaction_index)
+def cursor_at(block: Block, events: Events, transaction_index: int | None = None) -> Cursor:
+    return Cursor(events, block.chain_id, block.block_height, block.hash, block.timestamp, transaction_index)
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,16 +100,22 @@ class Progress:
         finally:
             lock.release()
 
-    def load_cursor(self) -> Cursor | None:
-        """None if nothing was forwarded yet. Raises `InvalidConfig` for a damaged file, and never begins anew."""
+    def load_cursor(self, events: Events) -> Cursor | None:
+        """None if nothing was forwarded yet. Raises `InvalidConfig` for a damaged file, and for one of other events."""
         try:
-            return msgspec.json.decode(self.cursor_file.read_bytes(), type=Cursor)
+            cursor = msgspec.json.decode(self.cursor_file.read_bytes(), type=Cursor)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise InvalidConfig(f"cannot read {self.cursor_file}: {error.strerror}") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"{self.cursor_file} is damaged: {error}; bring it back, or remove it") from None
+        if cursor.events != events:
+            raise InvalidConfig(
+                f"{self.directory} was used for {cursor.events} events, and now {events} events are to be sent: name "
+                f"another --state for them, or remove {self.cursor_file} to begin anew"
+            )
+        return cursor
 
     def save_cursor(self, cursor: Cursor) -> None:
         """On disk when it returns. Raises `Unreachable`."""
@@ -125,6 +135,16 @@ class Progress:
             finally:
                 os.close(file)
             sync_directory(self.directory)
+
+    def count_dead_letters(self) -> int:
+        """How many were given up, in all runs. Raises `InvalidConfig`."""
+        try:
+            with self.dead_letters_file.open("rb") as file:
+                return sum(1 for _ in file)
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise InvalidConfig(f"cannot read {self.dead_letters_file}: {error.strerror}") from None
 
     def write_status(self, status: Status) -> None:
         """Not synced: after a crash it says nothing anyway. Raises `Unreachable`."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from cairn.cli.forward.progress import Cursor, cursor_at
+from cairn.cli.forward.progress import Cursor, Events, cursor_at
 from cairn.cli.forward.webhooks import Webhook, block_webhook, payment_webhook
 from cairn.client import AsyncClient
 from cairn.client.async_reads import Direction
@@ -29,11 +29,13 @@ class Due(NamedTuple):
 class BlockSource:
     """Each block."""
 
+    events: Events = "newBlock"
+
     def __init__(self, node: AsyncClient) -> None:
         self.node = node
 
     def __str__(self) -> str:
-        return "newBlock"
+        return self.events
 
     async def due(self, cursor: Cursor) -> AsyncGenerator[Due, None]:
         """What follows the cursor. Raises `ChainChanged`, and what the client raises."""
@@ -42,12 +44,14 @@ class BlockSource:
                 before = block.previous_hash if block.block_height > cursor.block_height else block.hash
                 if before != cursor.hash:
                     raise ChainChanged(f"its block {block.block_height} does not follow the one that was delivered")
-                cursor = cursor_at(block)
+                cursor = cursor_at(block, self.events)
                 yield Due(block_webhook(block), cursor)
 
 
 class PaymentSource:
     """Each payment of some addresses."""
+
+    events: Events = "payment"
 
     def __init__(self, node: AsyncClient, addresses: Sequence[str], direction: Direction, amounts: Amounts) -> None:
         self.node = node
@@ -58,7 +62,7 @@ class PaymentSource:
     def __str__(self) -> str:
         which = {"in": "to", "out": "from", "both": "to and from"}[self._direction]
         count = len(self._addresses)
-        return f"payment, {which} {self._addresses[0] if count == 1 else f'{count} addresses'}"
+        return f"{self.events}, {which} {self._addresses[0] if count == 1 else f'{count} addresses'}"
 
     async def due(self, cursor: Cursor) -> AsyncGenerator[Due, None]:
         """What follows the cursor. Raises `ChainChanged`, and what the client raises."""
@@ -83,9 +87,9 @@ class PaymentSource:
                     continue
                 if not isinstance(event, Payment):
                     if event.block_height > cursor.block_height:
-                        yield Due(None, cursor_at(block, NO_PAYMENT))
+                        yield Due(None, cursor_at(block, self.events, NO_PAYMENT))
                 elif not cursor.covers(event.block_height, event.transaction_index):
-                    after = cursor_at(block, event.transaction_index)
+                    after = cursor_at(block, self.events, event.transaction_index)
                     yield Due(payment_webhook(event, block, self._amounts), after)
 
     async def _find_block(self, name: str | int) -> Block | None:

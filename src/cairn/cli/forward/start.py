@@ -3,8 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import httpx
+
 from cairn.cli.forward.forwarder import Forwarder
-from cairn.cli.forward.progress import NO_BLOCK, Cursor, Progress, cursor_at, default_directory, other_chain
+from cairn.cli.forward.progress import NO_BLOCK, Cursor, Events, Progress, cursor_at, default_directory, other_chain
 from cairn.cli.forward.receiver import Receiver, check_url
 from cairn.cli.forward.settings import ForwardSettings
 from cairn.cli.forward.sources import BlockSource, PaymentSource, Source
@@ -42,15 +44,23 @@ def show_status(settings: ForwardSettings, as_json: bool) -> None:
     if as_json:
         print_json(status)
     else:
-        print_pairs([*status.lines(), ("files", str(progress.directory))])
+        print_pairs([*status.lines(progress.dead_letters_file), ("files", str(progress.directory))])
 
 
 def _progress_of(settings: ForwardSettings) -> Progress:
-    url = check_url(settings.to, settings.insecure_http)
-    return Progress(Path(settings.state) if settings.state else default_directory(url))
+    return Progress(Path(settings.state) if settings.state else default_directory(_url_of(settings)))
+
+
+def _url_of(settings: ForwardSettings) -> httpx.URL:
+    if not settings.to:
+        raise InvalidConfig(
+            "where to? --to, or `to` in the settings, names the URL of the receiver, such as http://localhost:8080/hook"
+        )
+    return check_url(settings.to, settings.insecure_http)
 
 
 async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
+    _url_of(settings)
     progress = _progress_of(settings)
     with progress.locked(), explained_errors(settings.node):
         secret_file = Path(settings.secret_file) if settings.secret_file else None
@@ -58,24 +68,28 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
         async with connect(settings.node) as node, Receiver(settings.to, keys, settings.timeout_s) as receiver:
             source = _source_of(settings, node)
             if once and isinstance(source, PaymentSource):
-                raise InvalidConfig("--once is for blocks only: an event does not say that there are no more payments")
+                raise InvalidConfig(
+                    "--once is for blocks only: that a block has no more payments is known when the next block comes, "
+                    "which may be never"
+                )
             await node.health()
-            kept = progress.load_cursor()
-            cursor = await begin(node, settings.from_height) if kept is None else kept
+            kept = progress.load_cursor(source.events)
+            cursor = await begin(node, source.events, settings.from_height) if kept is None else kept
             await check_chain(node, cursor, progress)
             last_height = (await node.chain()).head.block_height if once else None
             # Also shows that it can be written, before anything is delivered.
             progress.save_cursor(cursor)
             where = f"from block {cursor.next_height} on" + ("" if kept is None else ", where it stopped")
-            print_pairs(
-                [
-                    ("from", f"{settings.node}, chain {cursor.chain_id}"),
-                    ("to", receiver.shown_url),
-                    ("events", f"{source}, {where}"),
-                    ("secret", secret_place),
-                    ("cursor", str(progress.cursor_file)),
-                ]
-            )
+            if not quiet:
+                print_pairs(
+                    [
+                        ("from", f"{settings.node}, chain {cursor.chain_id}"),
+                        ("to", receiver.shown_url),
+                        ("events", f"{source}, {where}"),
+                        ("secret", secret_place),
+                        ("cursor", str(progress.cursor_file)),
+                    ]
+                )
             forwarder = Forwarder(source, receiver, progress, cursor, settings.dead_letter_after, quiet)
             # Only now: until here, nothing is lost if a signal simply ends the process.
             async with stop_signals() as stopping:
@@ -84,14 +98,14 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
 
 def _source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
     """What is forwarded. Raises `InvalidConfig` or `NoSuchItem` for what is no address."""
-    if not settings.addresses and settings.addresses_file is None:
+    if not settings.addresses and not settings.addresses_file:
         return BlockSource(node)
     keystore = Keystore(keys_directory())
     addresses = [find_party(text, keystore, "--address").address for text in settings.addresses]
-    if settings.addresses_file is not None:
+    if settings.addresses_file:
         addresses += read_addresses(Path(settings.addresses_file))
     followed = [f"0x{each.hex()}" for each in dict.fromkeys(addresses)]
-    return PaymentSource(node, followed, settings.direction, settings.amounts)
+    return PaymentSource(node, followed, settings.direction or "in", settings.amounts or "number")
 
 
 def read_addresses(file: Path) -> list[Address]:
@@ -106,12 +120,12 @@ def read_addresses(file: Path) -> list[Address]:
     return addresses
 
 
-async def begin(node: AsyncClient, from_height: int | None) -> Cursor:
+async def begin(node: AsyncClient, events: Events, from_height: int | None) -> Cursor:
     """A cursor right before the block at `from_height`; by default, before the next one that is made."""
     chain = await node.chain()
     if from_height == 0:
-        return Cursor(chain.chain_id, NO_BLOCK, NO_HASH, 0)
-    return cursor_at(await node.block(chain.head.block_height if from_height is None else from_height - 1))
+        return Cursor(events, chain.chain_id, NO_BLOCK, NO_HASH, 0)
+    return cursor_at(await node.block(chain.head.block_height if from_height is None else from_height - 1), events)
 
 
 async def check_chain(node: AsyncClient, cursor: Cursor, progress: Progress) -> None:

@@ -1,5 +1,6 @@
 """What a running `cairn forward` says about itself."""
 
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -15,13 +16,14 @@ class Status(msgspec.Struct, rename="camel"):
     node: str
     chain_id: int
     block_height: int
-    """Everything up to this block is delivered."""
+    """Everything up to this block is delivered, or given up."""
     head_height: int
     lag: int = 0
     """How many blocks of the node are not delivered."""
     delivered: int = 0
-    """Since the start of the process, and so are the dead letters."""
+    """Since the start of the process."""
     dead_letters: int = 0
+    """How many are in the file: of what is up to the height, these were given up."""
     last_delivery_at: int | None = None
     webhook_id: str | None = None
     """The one that is retried."""
@@ -35,13 +37,14 @@ class Status(msgspec.Struct, rename="camel"):
     updated_at: int = 0
     process_id: int = 0
 
-    def lines(self) -> list[tuple[str, str]]:
+    def lines(self, dead_letters_file: Path) -> list[tuple[str, str]]:
         """What people want to know, each with its name."""
+        except_those = f", except {self.dead_letters} given up" if self.dead_letters else ""
         lines = [
             ("state", f"{self.state}, {when(self.updated_at)}"),
             ("from", f"{self.node}, chain {self.chain_id}"),
             ("to", self.to),
-            ("delivered", f"up to block {self.block_height} of {self.head_height}"),
+            ("delivered", f"up to block {self.block_height} of {self.head_height}{except_those}"),
         ]
         if self.webhook_id is not None:
             lines.append(("retrying", f"{self.webhook_id}, after {self.attempts} attempts"))
@@ -50,5 +53,5 @@ class Status(msgspec.Struct, rename="camel"):
         if self.node_error is not None:
             lines.append(("node", self.node_error))
         if self.dead_letters:
-            lines.append(("given up", f"{self.dead_letters} since the start"))
+            lines.append(("given up", f"{self.dead_letters}, in {dead_letters_file}"))
         return lines

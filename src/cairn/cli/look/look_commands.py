@@ -63,7 +63,7 @@ def account(
     history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
     direction: Annotated[
         Literal["in", "out", "both"] | None,
-        typer.Option(help="Of its history, only what it received (in) or sent (out). [default: both]"),
+        typer.Option(help=r"Of its history, only what it received (in) or sent (out). \[default: both]"),
     ] = None,
     counterparty: Annotated[
         str | None,

@@ -68,7 +68,12 @@ class Line:
         self.progress = Progress(directory)
         self.stopping = asyncio.Event()
         self.forwarder = Forwarder(
-            BlockSource(node), self.receiver, self.progress, cursor_at(block_at(0)), dead_letter_after, False
+            BlockSource(node),
+            self.receiver,
+            self.progress,
+            cursor_at(block_at(0), "newBlock"),
+            dead_letter_after,
+            False,
         )
 
     async def run(self, last_height: int | None = None) -> None:
@@ -126,18 +131,31 @@ async def test_only_refusals_count_towards_the_dead_letters(tmp_path: Path) -> N
     }
 
 
+async def test_the_status_says_how_many_were_ever_given_up_and_where(tmp_path: Path) -> None:
+    for first in (True, False):
+        script = [answer(400, "")] if first else [OK]
+        async with line(tmp_path, *script, OK, count=2, dead_letter_after=1) as forwarding:
+            await forwarding.run(2)
+        status = forwarding.progress.read_status()
+        assert status is not None
+        assert status.dead_letters == 1
+        lines = dict(status.lines(forwarding.progress.dead_letters_file))
+        assert lines["delivered"] == "up to block 2 of 2, except 1 given up"
+        assert lines["given up"] == f"1, in {tmp_path / 'dead-letters.ndjson'}"
+
+
 async def test_410_ends_it_and_says_which_event_is_missing(tmp_path: Path) -> None:
     async with line(tmp_path, OK, answer(410, ""), count=2) as forwarding:
         with pytest.raises(CommandFailed, match=f"410 Gone.* newBlock_0x{2:064x}"):
             await forwarding.run()
-    assert forwarding.progress.load_cursor() == cursor_at(block_at(1))
+    assert forwarding.progress.load_cursor("newBlock") == cursor_at(block_at(1), "newBlock")
 
 
 async def test_the_cursor_is_on_disk_a_quarter_of_a_second_later(tmp_path: Path) -> None:
     async with line(tmp_path, OK, count=3) as forwarding:
         running = asyncio.create_task(forwarding.run())
         await asyncio.sleep(2 * SAVE_EVERY_S)
-        assert forwarding.progress.load_cursor() == cursor_at(block_at(3))
+        assert forwarding.progress.load_cursor("newBlock") == cursor_at(block_at(3), "newBlock")
         forwarding.stopping.set()
         await running
 
@@ -167,7 +185,7 @@ async def test_a_stop_waits_for_an_answer_for_a_moment_only(tmp_path: Path) -> N
 
 async def test_a_block_that_is_no_child_of_the_cursor_is_another_chain(tmp_path: Path) -> None:
     async with line(tmp_path, OK, count=5) as forwarding:
-        other = Cursor(1337, 2, "0x" + 64 * "f", 0)
+        other = Cursor("newBlock", 1337, 2, "0x" + 64 * "f", 0)
         forwarding.forwarder._cursor = other
         with pytest.raises(InvalidConfig, match="another chain now: its block 3 does not follow"):
             await forwarding.run()
@@ -178,7 +196,7 @@ async def test_a_revert_ends_it_by_name(tmp_path: Path) -> None:
     async with line(tmp_path, OK, failure=ChainReverted(0)) as forwarding:
         with pytest.raises(InvalidConfig, match="reverted to block 0"):
             await forwarding.run()
-    assert forwarding.progress.load_cursor() == cursor_at(block_at(1))
+    assert forwarding.progress.load_cursor("newBlock") == cursor_at(block_at(1), "newBlock")
 
 
 async def test_a_cursor_that_cannot_be_written_ends_it(tmp_path: Path) -> None:

@@ -6,19 +6,19 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cairn.cli.forward.progress import Cursor, DeadLetter, Progress, default_directory
+from cairn.cli.forward.progress import Cursor, DeadLetter, Events, Progress, default_directory
 from cairn.cli.report import Unreachable
 from cairn.domain.errors import InvalidConfig
 
-CURSOR = Cursor(1337, 5, "0x" + 64 * "a", 1794949722)
+CURSOR = Cursor("newBlock", 1337, 5, "0x" + 64 * "a", 1794949722)
 LETTER = DeadLetter("newBlock_0x01", "{}", 3, "500", 1794949722)
 
 
 def test_a_cursor_is_read_as_it_was_saved(tmp_path: Path) -> None:
     progress = Progress(tmp_path)
-    assert progress.load_cursor() is None
+    assert progress.load_cursor("newBlock") is None
     progress.save_cursor(CURSOR)
-    assert progress.load_cursor() == CURSOR
+    assert progress.load_cursor("newBlock") == CURSOR
     assert progress.cursor_file.stat().st_mode & 0o777 == 0o600
 
 
@@ -27,7 +27,15 @@ def test_a_damaged_cursor_is_refused(tmp_path: Path, content: bytes) -> None:
     progress = Progress(tmp_path)
     progress.cursor_file.write_bytes(content)
     with pytest.raises(InvalidConfig, match="is damaged"):
-        progress.load_cursor()
+        progress.load_cursor("newBlock")
+
+
+@pytest.mark.parametrize(("kept", "wanted"), [("newBlock", "payment"), ("payment", "newBlock")])
+def test_a_cursor_of_other_events_is_refused_by_name(tmp_path: Path, kept: Events, wanted: Events) -> None:
+    progress = Progress(tmp_path)
+    progress.save_cursor(Cursor(kept, 1337, 5, "0x", 0))
+    with pytest.raises(InvalidConfig, match=f"was used for {kept} events, and now {wanted} events .*--state"):
+        progress.load_cursor(wanted)
 
 
 def test_a_dead_letter_after_half_a_line_begins_a_new_one(tmp_path: Path) -> None:
@@ -37,6 +45,7 @@ def test_a_dead_letter_after_half_a_line_begins_a_new_one(tmp_path: Path) -> Non
     with progress.dead_letters_file.open("ab") as file:
         file.write(b'{"webhookId":"ne')
     progress.add_dead_letter(LETTER)
+    assert progress.count_dead_letters() == 4
     first, second, _, last = progress.dead_letters_file.read_text().splitlines()
     assert [json.loads(line)["webhookId"] for line in (first, second, last)] == 3 * ["newBlock_0x01"]
 
@@ -73,6 +82,6 @@ def test_each_url_has_its_own_directory_without_its_path(monkeypatch: pytest.Mon
 def test_a_cursor_in_a_block_covers_what_is_before_it(
     index: int | None, next_height: int, covered: list[tuple[int, int]], due: list[tuple[int, int]]
 ) -> None:
-    cursor = Cursor(1337, 5, "0x", 0, index)
+    cursor = Cursor("payment", 1337, 5, "0x", 0, index)
     assert cursor.next_height == next_height
     assert [place for place in covered + due if cursor.covers(*place)] == covered

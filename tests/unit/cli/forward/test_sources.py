@@ -41,9 +41,11 @@ async def cursors(cursor: Cursor, *told: Block) -> list[Cursor]:
 
 async def test_blocks_below_the_cursor_are_of_a_node_that_is_behind() -> None:
     told = [block_at(height) for height in (3, 4, 5, 6)]
-    assert await cursors(cursor_at(told[2], 7), *told) == [cursor_at(block, NO_PAYMENT) for block in told[3:]]
+    assert await cursors(cursor_at(told[2], "payment", 7), *told) == [
+        cursor_at(block, "payment", NO_PAYMENT) for block in told[3:]
+    ]
 
 
 async def test_another_block_at_the_height_of_the_cursor_is_of_another_chain() -> None:
     with pytest.raises(ChainChanged, match="its block 5 is not the one of which payments were delivered"):
-        await cursors(cursor_at(block_at(5), 7), block_at(4), block_at(5, "cd"))
+        await cursors(cursor_at(block_at(5), "payment", 7), block_at(4), block_at(5, "cd"))
