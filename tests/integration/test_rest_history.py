@@ -1,6 +1,7 @@
 """An account's history over REST: filters, orders, pages in both directions, streams; and accounts as of a block."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -218,6 +219,23 @@ async def test_a_malformed_filter_is_refused(node: RestNode, query: str) -> None
     assert_problem(answer, 400, "INVALID_QUERY")
 
 
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [(LINES, LINES), (f"{LINES}, application/json", LINES), (f"{LINES}, */*", LINES),
+     (f"{LINES};q=0.5, */*;q=0.1", LINES), (f"application/*;q=0.1, {LINES.upper()} ; q=0.2", LINES),
+     (f"{LINES};q=0", "application/json"), (f"{LINES};q=0.000", "application/json"),
+     (f"{LINES};q=0.1, application/json", "application/json"),
+     (f"{LINES};q=0.1, application/json;q=0.2", "application/json"),
+     (f"{LINES};q=0.9, application/*", "application/json"), (f"{LINES};q=0.9, */*", "application/json"),
+     ("*/*", "application/json"), ("", "application/json")],
+)  # fmt: skip
+async def test_lines_are_sent_to_those_that_name_them_and_do_not_prefer_json(
+    node: RestNode, accept: str, media_type: str
+) -> None:
+    for path in (f"/account/{name(0)}/txs", "/block/0?transactions=full"):
+        assert (await asked(node, path, accept=accept)).headers["content-type"] == media_type
+
+
 async def test_a_stream_takes_no_page_before_a_cursor(node: RestNode) -> None:
     assert_problem(await node.get(f"/account/{name(0)}/txs?before=1-0", accept=LINES), 400, "INVALID_QUERY")
 
@@ -287,19 +305,33 @@ async def test_an_account_is_shown_as_of_any_block_and_time(node: RestNode) -> N
         last = max(each["blockHeight"] for each in blocks if each["timestamp"] <= block["timestamp"])
         at_time = (await asked(node, f"{path}?time={block['timestamp']}")).json()
         assert at_time == (await asked(node, f"{path}?height={last}")).json()
-    assert (await asked(node, f"{path}?time=99999999999999")).json()["blockHeight"] == len(BLOCKS)
     assert "blockHeight" not in (await asked(node, path)).json()
 
 
 @pytest.mark.parametrize(
     ("query", "status", "code"),
-    [("height=99", 404, "BLOCK_NOT_FOUND"), ("time=5", 404, "BLOCK_NOT_FOUND"), ("height=x", 400, "INVALID_QUERY"),
+    [("height=99", 404, "BLOCK_NOT_FOUND"), ("time=5", 404, "BLOCK_NOT_FOUND"),
+     ("time=99999999999999", 404, "BLOCK_NOT_FOUND"), ("height=x", 400, "INVALID_QUERY"),
      ("height=1&time=1", 400, "INVALID_QUERY")],
 )  # fmt: skip
 async def test_an_account_as_of_no_block_is_refused(node: RestNode, query: str, status: int, code: str) -> None:
     answer = await node.get(f"/account/{name(1)}?{query}")
     assert_described(answer)
     assert_problem(answer, status, code)
+
+
+async def test_the_time_that_has_come_is_that_of_the_clock_or_of_a_block_that_is_ahead(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/account/{name(1)}"
+    node.mine()
+    last = (await asked(node, "/block/latest")).json()["timestamp"]
+    monkeypatch.setattr(time, "time", lambda: last + 10.5)
+    assert (await asked(node, f"{path}?time={last + 10}")).json()["blockHeight"] == 1
+    assert_problem(await node.get(f"{path}?time={last + 11}"), 404, "BLOCK_NOT_FOUND")
+    monkeypatch.setattr(time, "time", lambda: last - 10.5)
+    assert (await asked(node, f"{path}?time={last}")).json()["blockHeight"] == 1
+    assert_problem(await node.get(f"{path}?time={last + 1}"), 404, "BLOCK_NOT_FOUND")
 
 
 async def test_accounts_below_the_base_are_not_kept(node: RestNode) -> None:
@@ -333,7 +365,7 @@ async def test_a_thousand_accounts_are_all_as_of_one_block(node: RestNode) -> No
      (b'{"addresses":[],"height":-1}', "INVALID_FIELD", "height"),
      (b'{"addresses":[],"height":0.5}', "INVALID_FIELD", "height"),
      (b'{"addresses":[],"height":true}', "INVALID_FIELD", "height"),
-     (b'{"addresses":[],"heigth":1}', "INVALID_FIELD", "'heigth'"),
+     (b'{"addresses":[],"heigth":1}', "INVALID_FIELD", "heigth"),
      (b'{"addresses":[%b0]}' % (b"0," * 1_000), "INVALID_FIELD", "addresses")],
 )  # fmt: skip
 async def test_a_malformed_request_for_accounts_is_refused(

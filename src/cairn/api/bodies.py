@@ -39,6 +39,7 @@ Form = Callable[[bytes], bytes]
 
 # Our encoders write no space around a colon, and a quote inside a string has a backslash before it.
 _AMOUNT = re.compile(rb'("(?:%b)":)([0-9]+)' % "|".join(AMOUNT_FIELDS).encode())
+_QUALITY = re.compile(r"\bq=([01](?:\.[0-9]*)?)")
 _INTERNAL = Internal("see the node's log")
 _encode = msgspec.json.Encoder().encode
 
@@ -143,9 +144,14 @@ class StreamedResponse(Response):
 
 
 def accepts_ndjson(request: Request) -> bool:
-    """Whether the client asks for a stream of lines."""
-    ranges = request.headers.get("accept", "").lower().split(",")
-    return any(each.partition(";")[0].strip() == NDJSON_MEDIA_TYPE for each in ranges)
+    """Whether the client asks for a stream of lines, by name, and does not like JSON better (RFC 9110, 12.5.1)."""
+    liking: dict[str, float] = {}
+    for each in ",".join(request.headers.getlist("accept")).lower().split(","):
+        media_range, _, parameters = each.partition(";")
+        quality = _QUALITY.search(parameters)
+        liking[media_range.strip()] = 1.0 if quality is None else float(quality[1])
+    of_json = next((liking[each] for each in (JSON_MEDIA_TYPE, "application/*", "*/*") if each in liking), 0.0)
+    return 0 < liking.get(NDJSON_MEDIA_TYPE, 0.0) >= of_json
 
 
 def not_modified(request: Request, etag: str, cache_control: str) -> Response | None:

@@ -63,7 +63,11 @@ AMOUNTS = Parameter(
     Annotated[str, Meta(extra_json_schema={"enum": list(FORMS), "default": "number"})],
 )
 HEIGHT = Parameter("height", "As of the end of this block; `time` is the other way to name it.", Height)
-TIME = Parameter("time", "As of this time, in Unix seconds: after the last block up to it.", Time)
+TIME = Parameter(
+    "time",
+    "As of this time, in Unix seconds: after the last block up to it. Final once a block has a later time.",
+    Time,
+)
 TRANSACTIONS = Parameter(
     "transactions",
     "`full` returns the transactions themselves instead of their hashes.",

@@ -1,5 +1,6 @@
 """Accounts, now or as of an earlier block, and their histories."""
 
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import islice
 from typing import Annotated, NamedTuple
@@ -47,7 +48,7 @@ from cairn.api.parameters import (
     page_links,
     position_in,
 )
-from cairn.api.rest.submission_fields import read_address
+from cairn.api.rest.submission_fields import brief, read_address
 from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway
 from cairn.domain.answers import AccountList, AccountState, ConfirmedTransaction, ListedAccount
@@ -116,24 +117,27 @@ class Accounts:
     async def _height_in(self, query: Mapping[str, str]) -> int | None:
         """The block that `height` or `time` names, if one of them is given. Raises `BlockNotFound`."""
         check_one_of(query, "height", "time")
-        height, time = number_of(query, "height"), number_of(query, "time")
+        height, moment = number_of(query, "height"), number_of(query, "time")
         self._view.get_info()
         if height is not None:
             await self._view.check_height(height)
             return height
-        if time is None:
+        if moment is None:
             return None
-        await self._view.reach_head()
-        found = self._view.last_height_at(time)
+        head = await self._view.reach_head()
+        # On a dev chain, the clock of blocks may be ahead.
+        if moment > max(time.time(), self._view.get_header(head)[1].timestamp):
+            raise BlockNotFound(f"the time {moment} has not come yet")
+        found = self._view.last_height_at(moment)
         if found is None:
-            raise self._too_early(time)
+            raise self._too_early(moment)
         return found
 
-    def _too_early(self, time: int) -> BlockNotFound:
+    def _too_early(self, moment: int) -> BlockNotFound:
         base = self._view.base
         if base:
-            return BlockNotKept(f"no block up to the time {time} is kept by this node; the oldest it has is {base}")
-        return BlockNotFound(f"the chain began after the time {time}")
+            return BlockNotKept(f"no block up to the time {moment} is kept by this node; the oldest it has is {base}")
+        return BlockNotFound(f"the chain began after the time {moment}")
 
     @Operation(
         "POST /accounts",
@@ -330,7 +334,7 @@ def parse_accounts_request(body: bytes) -> tuple[list[object], int | None]:
         raise InvalidField("body", "expected a JSON object")
     for name in fields:
         if name not in AccountsRequest.__struct_fields__:
-            raise InvalidField(ascii(name[:80]), "is not a field of this request: expected addresses or height")
+            raise InvalidField(brief(name), "is not a field of this request: expected addresses or height")
     addresses, height = fields.get("addresses"), find_integer(fields.get("height"))
     if not isinstance(addresses, list) or len(addresses) > MAX_ACCOUNTS:
         raise InvalidField("addresses", f"expected a list of at most {MAX_ACCOUNTS} addresses")

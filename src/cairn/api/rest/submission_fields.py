@@ -130,7 +130,7 @@ def split_batch(body: bytes) -> Iterable[bytes]:
     except msgspec.ValidationError:
         raise InvalidField("body", "expected a JSON array of transactions") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _split_slowly(body, _brief(str(error)))
+        return _split_slowly(body, brief(str(error)))
     if len(items) > MAX_BATCH:
         raise InvalidField("body", f"has {len(items)} transactions; at most {MAX_BATCH} are allowed")
     return [bytes(item) for item in items]
@@ -236,14 +236,14 @@ def read_object(body: bytes, known: Collection[str], if_unknown: str) -> dict[st
     fields: dict[str, object] = {}
     for name, member in value:
         if name not in known:
-            raise InvalidField(_brief(name), if_unknown)
+            raise InvalidField(brief(name), if_unknown)
         if name in fields:
             raise InvalidField(name, "is given twice")
         fields[name] = member
     return fields
 
 
-def _brief(text: str) -> str:
+def brief(text: str) -> str:
     """What a client sent, safe to quote in an answer."""
     return text[:80].encode("ascii", "backslashreplace").decode()
 
