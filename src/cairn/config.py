@@ -103,7 +103,11 @@ class Settings:
     )
 
     max_body_bytes: int = setting(128 * 1024, "Maximum size of a request body.", least=1)
-    max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Maximum size of a request body of POST /txs.", least=1)
+    max_batch_body_bytes: int = setting(
+        2 * 1024 * 1024,
+        "Maximum size of a request body of POST /txs and POST /rpc, and of a WebSocket message to /rpc.",
+        least=1,
+    )
     max_unanswered_bytes: int = setting(
         64 * 1024 * 1024,
         "Bytes of requests that a worker holds until they are answered; one client gets at most half. "
@@ -154,7 +158,7 @@ class Settings:
     tls_key: str = setting("", "PEM file of the TLS private key.")
 
     ws_max_message_bytes: int = setting(
-        16 * 1024, "Maximum size of a message that a WebSocket client may send.", least=1_024
+        16 * 1024, "Maximum size of a message that a WebSocket client may send to /events.", least=1_024
     )
     ws_max_followed: int = setting(
         1_000, "Maximum number of transactions that one WebSocket may follow at once.", least=1

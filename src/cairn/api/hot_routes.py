@@ -202,7 +202,7 @@ class HotRoutes:
         limiter: RateLimiter, shares: TimeShares, settings: Settings,
     ) -> None:  # fmt: skip
         self._hosts = hosts
-        self._max_body_bytes = min(settings.max_body_bytes, MAX_HOT_BODY_BYTES)
+        self._max_body_bytes = min(settings.max_body_bytes, settings.max_batch_body_bytes, MAX_HOT_BODY_BYTES)
         self._rest_heads, self._rpc_heads = Heads(origins, for_wallets=False), Heads(origins, for_wallets=True)
         self._submit = SubmitRoute(submitter, self._rest_heads)
         self._posts: dict[bytes, HotRoute] = {

@@ -116,9 +116,20 @@ async def test_extensions_may_connect_and_other_pages_may_not(node: NodeProcess)
         assert refused.value.response.status_code == 403
 
 
+async def test_a_full_batch_of_ordinary_calls_is_answered(node: NodeProcess) -> None:
+    calls = [
+        {"jsonrpc": "2.0", "id": each, "method": "eth_getTransactionReceipt", "params": ["0x" + "ab" * 32]}
+        for each in range(1_000)
+    ]
+    async with calmly_connected(node) as socket:
+        await socket.send(json.dumps(calls))
+        answers = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
+        assert [each["result"] for each in answers] == [None] * 1_000
+
+
 async def test_a_message_that_is_too_long_ends_the_socket(node: NodeProcess) -> None:
     async with calmly_connected(node) as socket:
-        await socket.send("[" + " " * 20_000 + "]")
+        await socket.send("[" + " " * 2 * 1024 * 1024 + "]")
         with pytest.raises(ConnectionClosed) as closed:
             await asyncio.wait_for(socket.recv(), PATIENCE_S)
         assert closed.value.rcvd is not None

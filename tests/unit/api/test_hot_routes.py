@@ -21,7 +21,17 @@ from cairn.domain.types import Tx
 from tests.support.callers import UNLIMITED
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
-from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, rest_server, wait_until
+from tests.support.rest_server import (
+    CONFIRMED,
+    Client,
+    RestServer,
+    assert_problem,
+    get,
+    post,
+    post_tx,
+    rest_server,
+    wait_until,
+)
 
 pytestmark = pytest.mark.uvloop
 
@@ -309,8 +319,22 @@ async def test_whoever_reads_no_answer_gets_no_further_one(monkeypatch: pytest.M
 
 
 async def test_the_limit_of_a_body_holds() -> None:
-    async with rest_server(replace(Settings(), max_body_bytes=len(CHAIN))) as server, server.client() as client:
+    async with rest_server(replace(Settings(), max_batch_body_bytes=len(CHAIN))) as server, server.client() as client:
         for body in (CHAIN, CHAIN + b" " * 100):
             fast = await client.ask(call(body))
             assert fast == await client.ask(call(body, APPLICATION))
             assert fast.status == (200 if body == CHAIN else 413)
+
+
+@pytest.mark.parametrize("calls", [1_000, 3_000])
+async def test_a_batch_of_ordinary_calls_is_answered_with_an_array(calls: int) -> None:
+    batch = b",".join(message("eth_getTransactionReceipt", "0x" + "ab" * 32, id=each) for each in range(calls))
+    async with rest_server() as server, server.client() as client:
+        answer = await client.ask(call(b"[%b]" % batch))
+        assert answer.status == 200
+        assert {each["id"] for each in answer.json()} == set(range(calls))
+
+
+async def test_a_batch_of_more_than_two_mebibytes_is_refused() -> None:
+    async with rest_server() as server, server.client() as client:
+        assert_problem(await client.ask(call(b" " * (2 * 1024 * 1024 + 1))), 413, "BODY_TOO_LARGE")

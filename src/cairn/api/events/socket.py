@@ -86,7 +86,7 @@ class EventsEndpoint:
         except NodeError as refused:
             connection.refuse(refused)
             return
-        connection.limit(self._settings)
+        connection.limit(self._settings, self._settings.ws_max_message_bytes)
         await send({"type": "websocket.accept"})
         client = client_of(scope["client"][0]) if scope["client"] else ""
         subscriber = self._hub.attach(connection, client, form=parse_amounts(scope["query_string"]))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 import structlog
@@ -33,6 +33,12 @@ MAX_ANSWER_BYTES = 25 * 1024 * 1024
 MAX_WAITING_BYTES = 1024 * 1024
 """The same in a batch with a call that waits for a block: its answers are kept meanwhile."""
 LARGE_BYTES = 256 * 1024
+PARSED_AT_ONCE = 128 * 1024
+"""Bytes. A longer message is a batch, whose calls are parsed one by one: all at once would take too long."""
+MAX_CALL_BYTES = 16 * 1024
+"""Of each call of such a batch: those that run together have no more than is parsed at once."""
+MOST_COMMAS = 40 * MAX_BATCH
+"""In such a batch: some ten times as many as a full one has."""
 AT_ONCE = 8
 """Calls of a batch that run together. Submissions among them share a sync."""
 WAITING_CALL = "eth_sendRawTransactionSync"
@@ -53,6 +59,20 @@ FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Outline(TypedDict, total=False):
+    """The fields of a call that are needed before its turn."""
+
+    id: RequestId
+    method: str
+
+
+_decode_outline = msgspec.json.Decoder(Outline).decode
+_CALL_TOO_LONG = (
+    f"invalid request: a message of more than {PARSED_AT_ONCE} bytes is a batch of calls of at most {MAX_CALL_BYTES}"
+)
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 log = structlog.get_logger("cairn.rpc")
 
 
@@ -74,9 +94,9 @@ class Dispatcher:
         """The answer to one message; None when it holds notifications only."""
         current_caller.set(caller)
         try:
-            content = msgspec.json.decode(message)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
-            return _failure(None, RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}"))
+            content: object = _parse(message) if len(message) <= PARSED_AT_ONCE else await _split_batch(message)
+        except RpcError as refused:
+            return _failure(None, refused)
         if not isinstance(content, list):
             return await self._answer_one(content, caller)
         if not content:
@@ -85,16 +105,16 @@ class Dispatcher:
             return await _refuse_batch(content)
         return await self._answer_batch(content, caller)
 
-    async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:
-        waits = any(map(may_wait, calls))
+    async def _answer_batch(self, calls: Sequence[object], caller: Caller) -> bytes | None:
+        waits = any([may_wait(outline_of(call)) async for call in in_slices(calls)])
         batch = CallBatch(MAX_WAITING_BYTES if waits else MAX_ANSWER_BYTES, waits)
         outside = current_batch.set(batch)
         answers: list[bytes] = []
         try:
             for start in range(0, len(calls), AT_ONCE):
                 # Each begins before the next, so that submissions keep their order.
-                together = (self._answer_part(call, caller, batch) for call in calls[start : start + AT_ONCE])
-                found = await asyncio.gather(*together)
+                parsed = [_parsed_part(call) async for call in in_slices(calls[start : start + AT_ONCE])]
+                found = await asyncio.gather(*(self._answer_part(call, caller, batch) for call in parsed))
                 answers += [answer for answer in found if answer is not None]
         finally:
             current_batch.reset(outside)
@@ -182,8 +202,10 @@ def handler_of(method: Method, first: FirstParser | None = None) -> Handler:
 def parse_request(content: object) -> tuple[str, Params, RequestId | UnsetType]:
     """The method, its arguments and the id of the call, which a notification does not have.
 
-    Raises `RpcError` if it is not a JSON-RPC 2.0 call.
+    Raises `RpcError` if it is not a JSON-RPC 2.0 call, also that which was found instead of one.
     """
+    if isinstance(content, RpcError):
+        raise content
     if not isinstance(content, dict) or content.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'invalid request: expected an object with "jsonrpc": "2.0"')
     request_id = content.get("id", UNSET)
@@ -220,14 +242,58 @@ def id_of(content: object) -> RequestId:
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
-async def _refuse_batch(content: list[object]) -> bytes:
+def _parse(message: bytes | str | msgspec.Raw) -> Any:
+    """The value of the JSON text. Raises `RpcError`."""
+    try:
+        return msgspec.json.decode(message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
+        raise RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}") from None
+
+
+def _parsed_part(call: object) -> object:
+    """A call of a batch, or why it is none."""
+    try:
+        return _parse(call) if isinstance(call, msgspec.Raw) else call
+    except RpcError as malformed:
+        return malformed
+
+
+async def _split_batch(message: bytes | str) -> Sequence[msgspec.Raw]:
+    """The calls of a long batch, not yet parsed. Raises `RpcError`."""
+    # Putting megabytes together was enough for one step.
+    await give_way()
+    content = message.encode() if isinstance(message, str) else message
+    # Not counted to the end: a million of them would take too long.
+    if len(content.split(b",", MOST_COMMAS + 1)) > MOST_COMMAS + 1:
+        raise RpcError(INVALID_REQUEST, f"batch too large: it has too many parts; {MAX_BATCH} calls at most")
+    await give_way()
+    try:
+        calls = _decode_items(content)
+    except msgspec.ValidationError:
+        raise RpcError(INVALID_REQUEST, _CALL_TOO_LONG) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
+        raise RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}") from None
+    await give_way()
+    if any([memoryview(call).nbytes > MAX_CALL_BYTES async for call in in_slices(calls)]):
+        raise RpcError(INVALID_REQUEST, _CALL_TOO_LONG)
+    return calls
+
+
+def outline_of(call: object) -> object:
+    """What tells a call from others, without the work of parsing all of it."""
+    if not isinstance(call, msgspec.Raw):
+        return call
+    try:
+        return _decode_outline(call)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+async def _refuse_batch(content: Sequence[object]) -> bytes:
     """An array with an error for every id, as clients expect: some wait for ever for an id that is missing."""
     error = RpcError(INVALID_REQUEST, f"batch too large: {len(content)} calls, {MAX_BATCH} at most")
-    calls = [each for each in content if each.__class__ is dict]
-    ids: list[RequestId] = []
-    for start in range(0, len(calls), MAX_BATCH):
-        ids += [each for each in map(id_of, calls[start : start + MAX_BATCH]) if each is not None]
-        await give_way()
+    found = [id_of(outline_of(call)) async for call in in_slices(content)]
+    ids: list[RequestId] = [each for each in found if each is not None]
     return await joined(long_array(_failure(each, error) for each in ids or [None]).pieces)
 
 

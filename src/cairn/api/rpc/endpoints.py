@@ -49,7 +49,7 @@ class RpcEndpoint:
 
         One call, or a batch of them. The path also accepts WebSockets. docs/json-rpc.md lists the methods.
         """
-        body = await read_json_body(request, self._settings.max_body_bytes)
+        body = await read_json_body(request, self._settings.max_batch_body_bytes)
         address = request.client.host if request.client else ""
         guest = request.scope.get(GUEST)
         caller = Caller(address, self._limiter, absence_in(request.receive), already_counted=1, guest=guest)
@@ -81,7 +81,7 @@ class RpcSocketEndpoint:
         except NodeError as refused:
             connection.refuse(refused)
             return
-        connection.limit(self._settings)
+        connection.limit(self._settings, self._settings.max_batch_body_bytes)
         await send({"type": "websocket.accept"})
         address = scope["client"][0] if scope["client"] else ""
         caller = Caller(address, self._limiter, connection.has_left, guest=guest)

@@ -106,6 +106,8 @@ class EventsProtocol(asyncio.Protocol):
         """Bytes that wait until the handshake is answered, or the application has read the messages before them."""
         self._message_bytes = 0
         """Of the message that is not complete yet."""
+        self._unanswered_bytes = 0
+        """Of the messages that the application has still to answer."""
         self.close_sent = False
         """Nothing more is written: a close frame, or an error instead of the handshake, was written."""
         self._is_full = False
@@ -127,10 +129,11 @@ class EventsProtocol(asyncio.Protocol):
     def on_resume(self, listener: Callable[[], None]) -> None:
         self._resume_listener = listener
 
-    def limit(self, settings: Settings) -> None:
-        """Limit the buffers of a client; called before the upgrade is accepted."""
+    def limit(self, settings: Settings, max_message_bytes: int) -> None:
+        """Limit the messages and the buffers of a client; called before the upgrade is accepted."""
         if self.transport.is_closing():
             return
+        self._frames.max_message_size = max_message_bytes
         self._deadlines.limit(settings)
         buffer_bytes = settings.ws_buffer_bytes
         self.transport.set_write_buffer_limits(high=buffer_bytes, low=buffer_bytes // 4)
@@ -214,6 +217,10 @@ class EventsProtocol(asyncio.Protocol):
             self._is_reading = False
             self.transport.pause_reading()
 
+    def all_answered(self) -> None:
+        self._unanswered_bytes = 0
+        self._received.hold(len(self._unread) + self._message_bytes)
+
     def resume_reading(self) -> None:
         """Resume reading, unless answers pile up or the handshake must be answered first."""
         may_read = self.close_sent or (self._is_open and not self._is_full)
@@ -236,7 +243,7 @@ class EventsProtocol(asyncio.Protocol):
             # The client did not wait for the answer to its handshake; that must be written first.
             self._pause_reading()
         try:
-            self._received.hold(len(self._unread) + self._message_bytes)
+            self._received.hold(len(self._unread) + self._message_bytes + self._unanswered_bytes)
         except TooManyUnansweredBytes as refused:
             self.close(CloseCode.TRY_AGAIN_LATER, refused.detail)
 
@@ -278,6 +285,7 @@ class EventsProtocol(asyncio.Protocol):
                 self._break_off()
                 return
             if message is not None:
+                self._unanswered_bytes += self._message_bytes
                 self._message_bytes = 0
                 self._session.put(message)
                 self._pause_reading()

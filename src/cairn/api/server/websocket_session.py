@@ -28,6 +28,9 @@ class AnsweredSocket(Protocol):
     def refuse(self, error: NodeError) -> None:
         """Send an error instead of accepting, unless the handshake is already answered."""
 
+    def all_answered(self) -> None:
+        """The application waits for the next message."""
+
     def resume_reading(self) -> None: ...
 
     def end(self) -> None:
@@ -64,6 +67,8 @@ class Session:
         self._connection.end()
 
     async def _receive(self) -> Message:
+        if self._queue.empty():
+            self._connection.all_answered()
         message = await self._queue.get()
         if self._queue.empty():
             self._connection.resume_reading()

@@ -9,7 +9,17 @@ import pytest
 
 from cairn.api.rpc import dispatch
 from cairn.api.rpc.caller import Caller
-from cairn.api.rpc.dispatch import AT_ONCE, MAX_BATCH, Dispatcher, Handler, Params, handler_of
+from cairn.api.rpc.dispatch import (
+    AT_ONCE,
+    MAX_BATCH,
+    MAX_CALL_BYTES,
+    MOST_COMMAS,
+    PARSED_AT_ONCE,
+    Dispatcher,
+    Handler,
+    Params,
+    handler_of,
+)
 from cairn.api.rpc.values import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
 from tests.support.callers import UNLIMITED
@@ -146,6 +156,73 @@ def test_a_batch_above_the_limit_is_refused_with_an_error_for_each_id(bench: Ben
     assert [error_of(answer) for answer in bench.ask([told] * (MAX_BATCH + 1))] == [(None, -32600, message)]
     assert not bench.calls
     assert len(bench.ask([call("echo")] * MAX_BATCH)) == MAX_BATCH
+
+
+def test_a_batch_of_megabytes_is_answered(bench: Bench) -> None:
+    calls = [call("echo", "é" * 800, id=each) for each in range(MAX_BATCH)]
+    message = json.dumps(calls, ensure_ascii=False)
+    for each in (message.encode(), message):
+        answer = asyncio.run(bench.dispatcher.answer(each, bench))
+        bench.left = MAX_BATCH
+        assert answer is not None
+        assert [each["id"] for each in json.loads(answer)] == list(range(MAX_BATCH))
+
+
+FILL = " " * PARSED_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "text"),
+    [
+        ("[" + "1," * (MOST_COMMAS + 1) + "1]" + FILL, -32600, "batch too large: it has too many parts"),
+        (json.dumps(call("echo", FILL)), -32600, "a batch of calls of at most 16384"),
+        (
+            json.dumps([call("echo")] * 3_000 + [call("echo", " " * MAX_CALL_BYTES)]),
+            -32600,
+            "a batch of calls of at most 16384",
+        ),
+        (f"[{FILL}]", -32600, "empty batch"),
+        (f"[{FILL}", -32700, "parse error"),
+        (f"[1,{{{FILL}]", -32700, "parse error"),
+    ],
+    ids=["parts", "one call", "a call of two", "empty", "unfinished", "malformed"],
+)
+def test_a_long_message_that_is_no_batch_is_refused(bench: Bench, message: str, code: int, text: str) -> None:
+    found, given, said = error_of(bench.ask(message.encode()))
+    assert (found, given) == (None, code)
+    assert text in said
+
+
+def test_a_long_batch_above_the_limit_is_refused_with_an_error_for_each_id(bench: Bench) -> None:
+    calls = [call("eth_blockNumber", id=each) for each in range(3 * MAX_BATCH)]
+    answers = bench.ask([*calls, 1, call("echo", id=[])])
+    message = f"batch too large: {3 * MAX_BATCH + 2} calls, {MAX_BATCH} at most"
+    assert [error_of(each) for each in answers] == [(each, -32600, message) for each in range(3 * MAX_BATCH)]
+
+
+def test_a_malformed_call_of_a_long_batch_is_answered_alone(bench: Bench) -> None:
+    message = b'[{"jsonrpc":"2.0","id":1,"method":"echo"},{"x":"\xff"},%b1]' % FILL.encode()
+    good, malformed, number = bench.ask(message)
+    assert good["result"] == []
+    assert error_of(malformed)[:2] == (None, -32700)
+    assert error_of(number)[:2] == (None, -32600)
+
+
+def test_others_have_their_turns_while_a_long_batch_is_parsed(bench: Bench) -> None:
+    """Two megabytes of values would take a tenth of a second at once."""
+    nested = b"[" * 500 + b"]" * 500
+    message = b"[" + b",".join([b'{"x":[%b]}' % b",".join([nested] * 10)] * 200) + b"]"
+
+    async def turns() -> int:
+        answering, count = asyncio.ensure_future(bench.dispatcher.answer(message, bench)), 0
+        while not answering.done():
+            await asyncio.sleep(0)
+            count += 1
+        assert answering.result()
+        return count
+
+    assert len(message) > 1_000_000
+    assert asyncio.run(turns()) > 20
 
 
 def test_calls_of_a_batch_beyond_its_size_limit_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What clients have sent and nobody has answered yet is bounded, for all and for each, and is let go."""
 
+import asyncio
 import gc
 import os
 import struct
@@ -11,6 +12,7 @@ import pytest
 
 from cairn import memory
 from cairn.api import chain_view
+from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server import http_server as server_module
 from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ClientBudget, ReceivedBytes
 from cairn.api.server.websocket_protocol import EventsProtocol
@@ -273,6 +275,25 @@ async def test_fragments_of_messages_are_counted() -> None:
         # 1013, try again later.
         endings = [await client.rest() for client in clients]
         assert sorted(ending[2:4] for ending in endings) == [b"", b"", *[struct.pack("!H", 1013)] * 2]
+
+
+async def test_a_message_is_counted_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = asyncio.Event()
+
+    async def answer(self: Dispatcher, message: bytes | str, caller: object) -> bytes:
+        await released.wait()
+        return b"%d" % len(message)
+
+    monkeypatch.setattr(Dispatcher, "answer", answer)
+    async with rest_server(SMALL) as server, server.client() as client:
+        assert (await client.ask(get("/rpc", *UPGRADE))).status == 101
+        client.write(frame(b" " * 60 * KIB))
+        await wait_until(lambda: server.held_bytes > 50 * KIB)
+        client.write(frame(b" " * 60 * KIB, is_last=False))
+        await wait_until(lambda: server.held_bytes > 100 * KIB)
+        released.set()
+        assert b"%d" % (60 * KIB) in await client.some()
+        await wait_until(lambda: server.held_bytes < 60 * KIB)
 
 
 # Memory.
