@@ -13,7 +13,7 @@ import math
 import time
 import types
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
 from contextvars import Context
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -45,6 +45,21 @@ async def in_slices(items: Iterable[_T]) -> AsyncIterator[_T]:
         if clock() > ends_at:
             await give_way()
             ends_at = clock() + SLICE_S
+
+
+def one_slice(items: Iterable[_T]) -> Iterator[_T]:
+    """Some of the items: for a slice of time, also of the caller's work on them, from when it has the first one.
+
+    So there are always two, if there are as many, however long it takes to find the first.
+    """
+    clock = time.perf_counter
+    ends_at = math.inf
+    for item in items:
+        yield item
+        now = clock()
+        if now > ends_at:
+            return
+        ends_at = min(ends_at, now + SLICE_S)
 
 
 async def give_way() -> None:

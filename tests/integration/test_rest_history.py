@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cairn import time_shares
 from cairn.api.rest import accounts
 from cairn.domain.errors import ShuttingDown
 from cairn.domain.transactions import sign_draft
@@ -177,13 +178,26 @@ async def test_a_stream_ends_without_a_last_line_once_the_node_stops(
     node: RestNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_blocks(node)
-    monkeypatch.setattr(accounts, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(time_shares, "SLICE_S", -1)
     search = Search(ACCOUNTS[0])
     stream = accounts.Accounts(node.core, node.view)._stream(search, None, lambda answer: answer, None)
     assert await anext(stream)
     node.view.on_phase("draining", "the node is shutting down")
     with pytest.raises(ShuttingDown, match="shutting down"):
         await anext(stream)
+
+
+async def test_a_stream_gives_way_after_each_slice_of_time_though_nothing_was_found(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_blocks(node, [[(0, 1)], *([[(0, 2)], [(1, 3)]] * 6), [(1, 0)]])
+    monkeypatch.setattr(time_shares, "SLICE_S", -1)
+    for is_ascending in (True, False):
+        search = Search(ACCOUNTS[0], counterparty=ACCOUNTS[1], is_ascending=is_ascending)
+        stream = accounts.Accounts(node.core, node.view)._stream(search, None, lambda answer: answer, None)
+        pieces = [piece async for piece in stream]
+        assert [len(piece.splitlines()) for piece in pieces if piece] == [1, 1]
+        assert len(pieces) >= 4
 
 
 async def test_a_search_that_finds_nothing_for_long_gives_short_pages_that_lead_on(

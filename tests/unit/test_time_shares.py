@@ -4,14 +4,14 @@ import asyncio
 import gc
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from cairn import time_shares
-from cairn.time_shares import ROUND_S, SLICE_S, QueueName, TimeShares, give_way, in_slices
+from cairn.time_shares import ROUND_S, SLICE_S, QueueName, TimeShares, give_way, in_slices, one_slice
 from tests.support.ticking_clock import TickingClock
 
 
@@ -383,3 +383,18 @@ def test_the_work_on_each_item_counts_and_ends_the_slice(monkeypatch: pytest.Mon
         return seen
 
     assert asyncio.run(main()) == [0, 1, "other", 2, 3, "other", 4, 5, "other"]
+
+
+@pytest.mark.parametrize(("first_s", "each_s", "taken"), [(0, 0.4, 4), (9, 0.4, 4), (9, 9, 2), (0, 0, 6)])
+def test_a_slice_begins_with_the_first_item_however_long_that_took_and_has_one_more_at_least(
+    monkeypatch: pytest.MonkeyPatch, first_s: float, each_s: float, taken: int
+) -> None:
+    clock = TickingClock()
+    monkeypatch.setattr("cairn.time_shares.time.perf_counter", clock)
+
+    def items() -> Iterator[int]:
+        for number in range(6):
+            clock.now += SLICE_S * (each_s if number else first_s)
+            yield number
+
+    assert list(one_slice(items())) == list(range(taken))

@@ -26,6 +26,8 @@ from cairn.store.reader import ChainReader
 MAX_POSITION = 2**32 - 1
 READ_AT_ONCE = 64
 """Entries of the index of references that are read together, so that RocksDB need not keep an iterator for the rest."""
+FAR_MORE = 8
+"""So many times more are bisected for each of the few; otherwise it takes less time to put all into a set."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -169,17 +171,23 @@ def _shared(account: "_UsedBlocks", how: int, counterparty: "_UsedBlocks") -> Bl
 
 
 def _common_positions(mine: Version, theirs: Version, how: int) -> list[int]:
-    """The transactions that both versions have. Of the longer one, which may have thousands, most are not looked at."""
-    few, many = (theirs.uses, mine.uses) if len(theirs.uses) < len(mine.uses) else (mine.uses, theirs.uses)
-    found = []
-    for use in few:
-        position = use // POSITION_STEP
-        index = bisect_left(many, position * POSITION_STEP)
-        if index < len(many) and many[index] // POSITION_STEP == position:
-            own = use if few is mine.uses else many[index]
-            if own & how:
-                found.append(position)
-    return found
+    """The transactions that both versions have, which may be thousands: what the one sends, the other receives.
+
+    If one has far more than the other, most of them are not looked at.
+    """
+    few, many = sorted((mine.uses, theirs.uses), key=len)
+    if len(many) > FAR_MORE * len(few):
+        common = [use for use in few if _has(many, use ^ EITHER)]
+    else:
+        others = set(many)
+        common = [use for use in few if use ^ EITHER in others]
+    wanted = how if few is mine.uses else _mirrored(how)
+    return [use // POSITION_STEP for use in common if use & wanted]
+
+
+def _has(uses: tuple[int, ...], use: int) -> bool:
+    index = bisect_left(uses, use)
+    return index < len(uses) and uses[index] == use
 
 
 def _mirrored(how: int) -> int:

@@ -1,5 +1,7 @@
 """Searches of histories: what they read, and what the index of references holds after all that can happen to it."""
 
+import time
+import timeit
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -7,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import Corrupt
+from cairn.domain.types import Account
 from cairn.store import history, keys
 from cairn.store.chain import ChainStore
 from cairn.store.history import Search, search_history
-from cairn.store.keys import RECEIVED, SENT, Location
+from cairn.store.keys import EITHER, RECEIVED, SENT, Location
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
@@ -86,6 +89,48 @@ def test_the_oldest_of_a_long_history_come_first_without_the_rest(chain: ChainSt
 
 
 # References.
+
+
+BLOCK_TXS = 10_000
+
+
+def version_with(uses: dict[int, int]) -> tuple[bytes, bytes]:
+    """A stored version, with what the account does at each position."""
+    encoded = b"".join(keys.encode_position(keys.use_of(position, how)) for position, how in sorted(uses.items()))
+    return keys.version_key(SHOP, 5), keys.encode_version(Account(1, 1), 1, 1) + encoded
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(1, 1), (1, 7), (7, 1), (1, 999), (999, 1), (2, 3)])
+@pytest.mark.parametrize("how", [SENT, RECEIVED, EITHER])
+def test_what_two_accounts_have_in_common_in_a_block_is_what_one_sends_and_the_other_receives(
+    mine: int, theirs: int, how: int
+) -> None:
+    """One is in each `mine`-th transaction and the other in each `theirs`-th, or alone with itself."""
+    of_mine = {position: 1 + position // 2 % 2 for position in range(0, BLOCK_TXS, mine)}
+    of_theirs = {position: 2 - position // 2 % 2 for position in range(0, BLOCK_TXS, theirs)}
+    common = of_mine.keys() & of_theirs.keys()
+    for number, position in enumerate(sorted(common)):
+        if number % 5 == 0:
+            of_mine[position] = EITHER
+            del of_theirs[position]
+    expected = [position for position in sorted(common) if position in of_theirs and of_mine[position] & how]
+    one, other = (keys.decode_version(*version_with(uses)) for uses in (of_mine, of_theirs))
+    assert history._common_positions(one, other, how) == expected
+
+
+def test_what_two_busy_accounts_have_in_common_is_found_in_little_more_than_the_time_of_reading_both() -> None:
+    even, odd = (version_with(dict.fromkeys(range(first, BLOCK_TXS, 2), SENT)) for first in (0, 1))
+    one, other = (keys.decode_version(*each) for each in (even, odd))
+
+    def reading() -> None:
+        for each in (even, odd):
+            assert not keys.decode_version(*each).has(RECEIVED)
+
+    def comparing() -> None:
+        assert history._common_positions(one, other, EITHER) == []
+
+    took_s = [min(timeit.repeat(work, timer=time.process_time, number=5, repeat=10)) for work in (comparing, reading)]
+    assert took_s[0] < 3 * took_s[1]
 
 
 def test_data_is_found_for_both_accounts_and_no_other(chain: ChainStore) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from itertools import islice
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -58,15 +57,13 @@ from cairn.domain.json_fields import MAX_INT64, AnyAddressText, about, find_inte
 from cairn.domain.types import Address
 from cairn.store.history import MAX_POSITION, Search, Step
 from cairn.store.keys import EITHER, RECEIVED, SENT, Location
-from cairn.time_shares import give_way
+from cairn.time_shares import give_way, one_slice
 
 MAX_ACCOUNTS = 1_000
 """Addresses in one `POST /accounts`."""
 MAX_ACCOUNTS_BODY_BYTES = 128 * 1024
 MAX_IN_VAIN = 200
 """Reads of one page that find nothing: some milliseconds. The page is then short, and leads to the next."""
-STEPS_AT_ONCE = 32
-"""Steps of a stream between two turns of others: about a millisecond."""
 
 
 class AccountsRequest(msgspec.Struct, frozen=True):
@@ -302,11 +299,18 @@ class Accounts:
         """The transactions in JSON, some lines at a time. Nothing is held between two pieces but where it has come."""
         reverts = self._view.reverts
         left = MAX_INT64 if limit is None else limit
-        while left and (steps := list(islice(self._steps(search, after), STEPS_AT_ONCE))):
-            found = [step.location for step in steps if step.is_found][:left]
-            yield b"".join([form(self._view.confirmed_at(*location)) + b"\n" for location in found])
-            left -= len(found)
-            after = steps[-1].location
+        while left:
+            lines, began = [], after
+            for step in one_slice(self._steps(search, after)):
+                after = step.location
+                if step.is_found:
+                    lines.append(form(self._view.confirmed_at(*after)) + b"\n")
+                if len(lines) == left:
+                    break
+            if after == began:
+                return
+            yield b"".join(lines)
+            left -= len(lines)
             await give_way()
             self._view.check_streaming(reverts)
 
