@@ -1,7 +1,12 @@
 """The public interface of a node that does not keep all blocks."""
 
 import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
+import pytest
+
+from cairn.api.chain_view import ChainView
 from tests.support.core_fixtures import ACCOUNTS, signed
 from tests.support.described import assert_described
 from tests.support.public import assert_problem
@@ -95,3 +100,33 @@ async def test_a_history_of_blocks_that_are_not_kept_is_refused(node: RestNode) 
                 assert_problem(answer, 404, "BLOCK_NOT_KEPT")
     for query in (f"fromHeight={BASE}", f"order=asc&fromHeight=1&after={BASE}-0", "fromHeight=1&before=7-0"):
         assert (await node.get(f"{path}?{query}")).status_code == 200, query
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("", [9, 8, 7]), ("order=asc", [4, 7, 8, 9]), (f"fromHeight={BASE}", None), (f"order=asc&fromHeight={BASE}", None),
+     (f"order=asc&after={BASE}-0", None), ("fromHeight=7", [9, 8, 7]), ("order=asc&after=7-0", [8, 9])],
+)  # fmt: skip
+async def test_blocks_that_are_removed_while_a_page_is_made_are_not_passed_over_in_silence(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch, query: str, found: list[int] | None
+) -> None:
+    await mine_and_prune(node)
+    in_slices = ChainView.in_slices
+
+    async def interrupted(view: ChainView, items: Iterable[Any]) -> AsyncIterator[Any]:
+        is_first = True
+        async for item in in_slices(view, items):
+            yield item
+            if is_first:
+                node.core._chain.prune(7, lambda: None)
+                node.mine()
+                await view.reach_head()
+                is_first = False
+
+    monkeypatch.setattr(ChainView, "in_slices", interrupted)
+    answer = await node.get(f"/account/{SENDER}/txs?{query}")
+    if found is None:
+        assert_problem(answer, 404, "BLOCK_NOT_KEPT")
+    else:
+        assert [item["blockHeight"] for item in answer.json()] == found
+        assert answer.headers["x-oldest-block"] == "7"
