@@ -80,6 +80,7 @@ def shown_tx(fields: Mapping[str, Any]) -> Tx:
         gas_price=fields["gasPrice"],
         value=fields["value"],
         signature=bytes(65),
+        data=raw(fields.get("data", "0x")),
     )
 
 
