@@ -125,6 +125,11 @@ def describe_missing(gaps: Sequence[range]) -> str:
     return f"nonce {told} is missing" if is_one else f"nonces {told} are missing"
 
 
+def describe_pending(queued_reason: str | None) -> str:
+    """`pending`, or `pending (queued: waits for nonce 3)`."""
+    return "pending" if queued_reason is None else f"pending (queued: {queued_reason})"
+
+
 def describe_not_held(tx: PendingTransaction) -> str:
     """`replaced here by 0x12…: another node may still confirm it`."""
     by = f" by {tx.replaced_by}" if tx.replaced_by else ""

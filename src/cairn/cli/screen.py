@@ -6,6 +6,7 @@ Also the standard streams as every command may expect them: open, and waited for
 import io
 import json
 import os
+import re
 import select
 import sys
 import time
@@ -19,6 +20,12 @@ from rich.text import Text
 
 Line = str | Text
 GAP = "  "
+
+_UNSEEN = re.compile(
+    r"^ +| +\Z| {2,}|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
+    r"|[\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Printable, but nobody sees or can count it: spaces that are not between words, and letters that look like nothing."""
 
 
 class Output(Console):
@@ -55,10 +62,12 @@ def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None:
-    """A table with a line for each item; numbers are aligned to the right."""
+    """A table with a line for each item; numbers are aligned to the right, also where some are left out."""
     cells = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(map(Text, headings), *cells, strict=True)]
-    right = [bool(cells) and all(is_count(row[index]) for row in cells) for index in range(len(headings))]
+    right = [
+        bool(cells) and all(not row[index] or is_count(row[index]) for row in cells) for index in range(len(headings))
+    ]
     print_lines(_row(row, widths, right) for row in ([Text(heading, "bold") for heading in headings], *cells))
 
 
@@ -76,6 +85,26 @@ def plain(value: Line) -> Text:
 def printable(text: str) -> str:
     """Without control codes, which could change the terminal."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def quoted(text: str) -> str:
+    """Somebody else's text in quotes, with escapes for what is not seen.
+
+    So it can neither seem to end and something else to begin, nor look like another text by what nobody sees.
+    """
+    text = text.replace("\\", r"\\").replace('"', r"\"")
+    text = _UNSEEN.sub(lambda unseen: "".join(map(_escape, unseen[0])), text)
+    return '"' + "".join(letter if letter.isprintable() else _escape(letter) for letter in text) + '"'
+
+
+def _escape(letter: str) -> str:
+    number = ord(letter)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def data_text(reference: str | None, data: str | None) -> str:
+    """What a transfer is for: its reference in quotes, or its data in hex if that is no text. Empty without data."""
+    return printable(data or "") if reference is None else quoted(reference)
 
 
 def cut(text: str, width: int) -> str:

@@ -92,12 +92,28 @@ def test_an_account_by_address_and_by_name(user: User, payment: Any) -> None:
     assert shown[1].endswith(" coins")
 
 
+def test_an_account_as_of_a_block(user: User, payment: Any) -> None:
+    height = payment["blockHeight"]
+    before, after = (get_anew(f"{user.url}/account/{SECOND}", height=at).json() for at in (height - 1, height))
+    assert after["balance"] - before["balance"] == payment["value"]
+    assert user.json("account", "dev1", "--height", str(height - 1)) == before
+    assert user.invoke("account", "dev1", "--height", str(height)).stdout.splitlines()[3] == f"as of    block {height}"
+    refused = user.run("account", "dev1", "--height", "1", "--history")
+    assert (refused.returncode, refused.stderr) == (2, "cairn: --height: is for the balance, not for the history\n")
+
+
+def test_a_history_has_the_fees_that_the_account_paid(user: User, payment: Any) -> None:
+    [sent] = user.json("account", "dev0", "--history", "--limit", "1", "--direction", "out")
+    shown = user.invoke("account", "dev0", "--history", "--limit", "1", "--direction", "out").stdout.splitlines()
+    assert shown[-1].split("  ")[-2:] == ["21,000 gwei", sent["txHash"]]
+
+
 def test_a_history(user: User, payment: Any) -> None:
     history = get_anew(f"{user.url}/account/{SECOND}/txs").json()
     assert user.json("account", "dev1", "--history") == history
     assert user.json("account", "dev1", "--history", "--limit", "1") == history[:1]
     shown = user.invoke("account", "dev1", "--history").stdout.splitlines()
-    assert shown[0].split() == ["block", "account", "amount", "transaction"]
+    assert shown[0].split() == ["block", "account", "amount", "fee", "transaction"]
     assert shown[-1].split() == [str(payment["blockHeight"]), "from", "dev0", "3", "coins", payment["txHash"]]
     unused = "0x" + "12" * 20
     assert user.invoke("account", unused, "--history").stdout == f"{unused} has sent and received nothing.\n"
@@ -111,12 +127,12 @@ def test_references_are_shown_by_each_command_and_what_is_not_text_in_hex(user: 
     assert (shown["reference"], shown["fee"]) == ("invoice אב 4711", (21_000 + 16 * 17) * 10**9)
     assert shown["data"] == "0x" + "invoice אב 4711".encode().hex()
     assert (hidden["data"], "reference" in hidden) == ("0x1b5b33316d", False)
-    assert "reference    invoice אב 4711\n" in user.invoke("tx", shown["txHash"]).stdout
+    assert 'reference    "invoice אב 4711"\n' in user.invoke("tx", shown["txHash"]).stdout
     assert "data         0x1b5b33316d\n" in user.invoke("tx", hidden["txHash"], "--proof").stdout
     heading, newest, before = user.invoke("account", "dev7", "--history").stdout.splitlines()
     assert heading.split()[-1] == "reference"
     assert newest.endswith(f"{hidden['txHash']}  0x1b5b33316d")
-    assert before.endswith(f"{shown['txHash']}  invoice אב 4711")
+    assert before.endswith(f'{shown["txHash"]}  "invoice אב 4711"')
 
 
 def test_a_history_is_filtered_by_direction_counterparty_and_reference(user: User) -> None:

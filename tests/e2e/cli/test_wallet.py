@@ -115,7 +115,7 @@ def test_a_reference_that_is_longer_than_the_chain_allows_is_refused_before_the_
 def test_a_transfer_with_a_reference_is_signed_offline_and_sent_later(alice: User) -> None:
     alone = ("--nonce", "0", "--gas-price", "1gwei", "--chain-id", "1337", "--node", "http://127.0.0.1:1")
     args = ("sign", "dev8", STRANGER, "5", "--reference", "invoice 4711", *alone)
-    assert "reference    invoice 4711\nfee          21,192 gwei\n" in alice.invoke(*args).stdout
+    assert 'reference    "invoice 4711"\nfee          21,192 gwei\n' in alice.invoke(*args).stdout
     body = alice.json(*args)
     assert (body["data"], body["gas"]) == ("0x" + b"invoice 4711".hex(), 21_192)
     tx_hash = post_anew(f"{alice.url}/tx", body).json()["txHash"]
@@ -209,7 +209,7 @@ def test_a_payment_not_confirmed_in_time_exits_with_its_hash(idle_user: User) ->
 def test_a_payment_behind_missing_nonces_names_them(idle_user: User) -> None:
     """Waiting on would not help, so that is not what is advised."""
     sent = idle_user.run("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
-    assert sent.stdout.splitlines()[1] == "queued     waits for nonce 0"
+    assert sent.stdout.splitlines()[1] == "status     pending (queued: waits for nonce 0)"
     result = idle_user.run("send", "dev7", "dev2", "2", "--nonce", "6", "--timeout", "0.2")
     assert (result.returncode, result.stdout[:5]) == (6, "sent ")
     warning, error = result.stderr.splitlines()
@@ -217,11 +217,11 @@ def test_a_payment_behind_missing_nonces_names_them(idle_user: User) -> None:
     assert "is still pending after 0.2 s: nonces 0 to 3, 5 are missing, and no block can take it" in error
     assert "waits longer" not in error
     listed = idle_user.invoke("mempool", "--from", "dev7").stdout.splitlines()
-    assert [line.split()[4:6] for line in listed[1:]] == [["4", "queued:"], ["6", "queued:"]]
-    assert all("queued: waits for nonce 0 " in line for line in listed[1:])
+    assert [line.split()[4:6] for line in listed[1:]] == [["4", "pending"], ["6", "pending"]]
+    assert all(" pending (queued: waits for nonce 0) " in line for line in listed[1:])
     [first, _] = idle_user.json("mempool", "--from", "dev7")
     assert (first["queued"], first["queuedReason"]) == (True, "waits for nonce 0")
-    assert "status       queued: nonces 0 to 3 are missing\n" in idle_user.invoke("tx", first["txHash"]).stdout
+    assert "status       pending (queued: waits for nonce 0)\n" in idle_user.invoke("tx", first["txHash"]).stdout
 
 
 def test_ctrl_c_ends_the_wait_and_not_the_payment(idle_user: User) -> None:

@@ -189,7 +189,7 @@ def test_payments_of_accounts_are_printed_once_over_a_restart(tmp_path: Path, po
             with started(port, "--data-dir", str(data)):
                 reference = {"from": SECOND, "to": FIRST, "value": 3, "gas": 30_000, "reference": "invoice 4711"}
                 tx_hash = post_anew(f"{user.url}/tx", reference).json()["txHash"]
-                assert watching.out() == f"block 2  dev1 → dev0  3 wei  {tx_hash}  invoice 4711\n"
+                assert watching.out() == f'block 2  dev1 → dev0  3 wei  {tx_hash}  "invoice 4711"\n'
                 payment = json.loads(as_json.out())
                 assert (payment["event"], payment["txHash"], payment["value"]) == ("payment", tx_hash, 3)
             assert watching.end(signal.SIGTERM) == 0

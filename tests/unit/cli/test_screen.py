@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from rich.text import Text
 
-from cairn.cli.screen import ago, has_colour, plain, print_json, print_pairs, print_table, when
+from cairn.cli.screen import ago, data_text, has_colour, plain, print_json, print_pairs, print_table, when
 from tests.support.pipes import fill_pipe
 
 
@@ -27,6 +27,38 @@ def test_a_table_aligns_its_columns_and_does_not_wrap(
 def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("name", "address"), [])
     assert capsys.readouterr().out == "name  address\n"
+
+
+def test_numbers_are_aligned_to_the_right_also_where_some_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("fee", "name"), [("1,000 wei", "a"), ("", "b"), ("5 wei", "c")])
+    assert capsys.readouterr().out == "      fee  name\n1,000 wei  a\n           b\n    5 wei  c\n"
+
+
+FORGED = "block 99 dev5 → dev1 1,000 coins"
+
+
+@pytest.mark.parametrize(
+    ("reference", "shown"),
+    [
+        ("invoice 4711", '"invoice 4711"'),
+        ("Käse אב ✓", '"Käse אב ✓"'),
+        ('say "no" \\u3164', r'"say \"no\" \\u3164"'),
+        (f"ok{' ' * 54}{FORGED}", '"ok' + r"\u0020" * 54 + f'{FORGED}"'),
+        (" a b ", r'"\u0020a b\u0020"'),
+        (" ", r'"\u0020"'),
+        ("a\u3164b\u115f\u1160\u034f", r'"a\u3164b\u115f\u1160\u034f"'),
+        ("\u17b4\u17b5\u2800\ufe0f\uffa0", r'"\u17b4\u17b5\u2800\ufe0f\uffa0"'),
+        ("a\U000e0100", r'"a\U000e0100"'),
+        # A node that lies.
+        ("\x1b[31m\n\u202e\xa0", r'"\u001b[31m\u000a\u202e\u00a0"'),
+    ],
+)
+def test_a_reference_is_quoted_and_what_is_not_seen_in_it_is_escaped(reference: str, shown: str) -> None:
+    assert data_text(reference, "0x61") == shown
+
+
+def test_data_that_is_no_text_is_in_hex_without_quotes() -> None:
+    assert (data_text(None, "0x1b"), data_text("0x1b", "0x30783162"), data_text(None, None)) == ("0x1b", '"0x1b"', "")
 
 
 def test_the_values_of_pairs_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.remote import ask_node, describe_missing, describe_not_held, find_missing, wait_confirmed
-from cairn.cli.screen import Line, ago, cut, print_json, print_pairs, print_table, shortened, when
+from cairn.cli.remote import ask_node, describe_not_held, describe_pending, wait_confirmed
+from cairn.cli.screen import Line, ago, cut, data_text, print_json, print_pairs, print_table, shortened, when
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
@@ -64,17 +64,15 @@ class Display:
         if trusted_block is not None:
             check_hash(trusted_block, "--trusted-block")
 
-        async def fetch(node: AsyncClient) -> tuple[Transaction, list[range], Proof | None]:
+        async def fetch(node: AsyncClient) -> tuple[Transaction, Proof | None]:
             tx = await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
-            is_queued = isinstance(tx, PendingTransaction) and tx.queued
-            missing = await find_missing(node, tx.sender, tx.nonce) if is_queued else []
-            return tx, missing, await checked_proof(node, tx, trusted_block) if with_proof else None
+            return tx, await checked_proof(node, tx, trusted_block) if with_proof else None
 
-        tx, missing, proof = ask_node(self._url, fetch)
+        tx, proof = ask_node(self._url, fetch)
         if self._as_json:
             print_json(tx if proof is None else proof)
             return
-        pairs = tx_pairs(tx, missing, Names(self._keystore))
+        pairs = tx_pairs(tx, Names(self._keystore))
         if proof is not None:
             pairs.append(("proof", proved_text(proof, trusted_block is not None)))
         print_pairs(pairs)
@@ -88,9 +86,9 @@ class Display:
         else:
             print_pairs(block_pairs(block, limit, Names(self._keystore)))
 
-    def show_account(self, who: str) -> None:
+    def show_account(self, who: str, height: int | None) -> None:
         address = self._address_of(who)
-        state = ask_node(self._url, lambda node: node.account(address))
+        state = ask_node(self._url, lambda node: node.account(address, height=height))
         if self._as_json:
             print_json(state)
             return
@@ -100,6 +98,7 @@ class Display:
                 ("account", Names(self._keystore).full(state.address)),
                 ("balance", format_amount(state.balance)),
                 ("nonce", f"{state.nonce}, and {waiting} pending" if waiting else str(state.nonce)),
+                *([] if height is None else [("as of", f"block {height}")]),
             ]
         )
 
@@ -200,10 +199,10 @@ def proved_text(proof: Proof, is_trusted: bool) -> str:
     return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
 
 
-def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tuple[str, Line]]:
+def tx_pairs(tx: Transaction, names: Names) -> list[tuple[str, Line]]:
     pairs: list[tuple[str, Line]] = [
         ("transaction", tx.tx_hash),
-        ("status", _status(tx, missing)),
+        ("status", _status(tx)),
         ("from", names.full(tx.sender)),
         ("to", names.full(tx.to)),
         ("amount", format_amount(tx.value)),
@@ -223,14 +222,14 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
 def data_pairs(tx: Transfer) -> list[tuple[str, Line]]:
     """What it is for, if its sender says so: on a line of its own, where text from right to left moves nothing else."""
     if tx.reference is not None:
-        return [("reference", tx.reference)]
+        return [("reference", data_text(tx.reference, tx.data))]
     return [] if tx.data is None else [("data", tx.data)]
 
 
-def _status(tx: Transaction, missing: Sequence[range]) -> str:
-    if isinstance(tx, PendingTransaction) and tx.not_held is not None:
-        return f"pending, {describe_not_held(tx)}"
-    return f"queued: {describe_missing(missing)}" if missing else tx.status
+def _status(tx: Transaction) -> str:
+    if not isinstance(tx, PendingTransaction):
+        return tx.status
+    return describe_pending(tx.queued_reason) if tx.not_held is None else f"pending, {describe_not_held(tx)}"
 
 
 def block_pairs(block: Block, limit: int, names: Names) -> list[tuple[str, Line]]:
@@ -255,8 +254,11 @@ def print_history(history: Sequence[ConfirmedTransaction], address: str, names: 
     for tx in history:
         is_sent = tx.sender == address.lower()
         other = names.short(tx.to if is_sent else tx.sender)
-        rows.append((str(tx.block_height), "to" if is_sent else "from", other, format_amount(tx.value), tx.tx_hash))
-    print_transfers(("block", "", "account", "amount", "transaction"), rows, history)
+        # Who receives pays none.
+        fee = format_amount(tx.fee) if is_sent else ""
+        way, amount = "to" if is_sent else "from", format_amount(tx.value)
+        rows.append((str(tx.block_height), way, other, amount, fee, tx.tx_hash))
+    print_transfers(("block", "", "account", "amount", "fee", "transaction"), rows, history)
 
 
 def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
@@ -266,7 +268,7 @@ def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
             names.short(item.to),
             format_amount(item.value),
             str(item.nonce),
-            f"queued: {item.queued_reason}" if item.queued else "pending",
+            describe_pending(item.queued_reason),
             format_amount(item.gas_price),
             ago(item.received_at),
             item.tx_hash,
@@ -282,6 +284,7 @@ def print_transfers(headings: Sequence[str], rows: Sequence[Sequence[str]], tran
     if any(tx.data is not None for tx in transfers):
         headings = (*headings, "reference")
         rows = [
-            (*row, cut(tx.reference or tx.data or "", REFERENCE_WIDTH)) for row, tx in zip(rows, transfers, strict=True)
+            (*row, cut(data_text(tx.reference, tx.data), REFERENCE_WIDTH))
+            for row, tx in zip(rows, transfers, strict=True)
         ]
     print_table(headings, rows)

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.look.display import Names, collected
-from cairn.cli.remote import connect, explained_errors
-from cairn.cli.screen import ago, drop_output, print_json, printable
+from cairn.cli.remote import connect, describe_pending, explained_errors
+from cairn.cli.screen import ago, data_text, drop_output, print_json
 from cairn.cli.wallet.key_files import Keystore
 from cairn.client import AsyncClient
 from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnreachable
@@ -256,8 +256,8 @@ class Screen:
         return lines + [Text()] * (SHOWN_PENDING - len(lines))
 
     def _told(self, tx: MempoolItem) -> str:
-        mark = f"  queued: {tx.queued_reason}" if tx.queued else ""
-        said = "" if tx.data is None else f"  {printable(tx.reference or tx.data)}"
+        mark = f"  {describe_pending(tx.queued_reason)}" if tx.queued else ""
+        said = "" if tx.data is None else f"  {data_text(tx.reference, tx.data)}"
         return f"{self._names.short(tx.sender)} → {self._names.short(tx.to)}  {format_amount(tx.value)}{mark}{said}"
 
     def _block_lines(self) -> list[Text]:

@@ -6,6 +6,7 @@ import typer
 
 from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in, party_argument
 from cairn.cli.report import reported_errors
+from cairn.domain.errors import InvalidConfig
 
 PANEL = "Look"
 
@@ -76,6 +77,9 @@ def account(
     reference: Annotated[
         str | None, typer.Option(help="Of its history, only what has this reference.", metavar="TEXT")
     ] = None,
+    height: Annotated[
+        int | None, typer.Option(help="Show its balance and nonce as of the end of this block.", metavar="N", min=0)
+    ] = None,
     limit: Limit = 20,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
@@ -87,9 +91,11 @@ def account(
     with reported_errors(as_json):
         display = Display(node, keystore_in(keys), as_json)
         if history or direction or counterparty is not None or reference is not None:
+            if height is not None:
+                raise InvalidConfig("--height: is for the balance, not for the history")
             display.show_history(who, limit, direction, counterparty, reference)
         else:
-            display.show_account(who)
+            display.show_account(who, height)
 
 
 @app.command(rich_help_panel=PANEL)

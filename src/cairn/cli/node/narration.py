@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.screen import PatientFile, shortened
+from cairn.cli.screen import PatientFile, data_text, shortened
 from cairn.domain.crypto import checksum_address
 from cairn.domain.references import reference_of
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
@@ -188,7 +188,7 @@ class TextFormat:
         amount = self._in("green", format_amount(tx.value))
         told = f"  {self._name(tx.sender)} → {self._name(tx.to)}  {amount}  0x{tx.hash.hex()}"
         # Last, where text from right to left moves nothing else.
-        return f"{told}  {reference_of(tx.data) or '0x' + tx.data.hex()}" if tx.data else told
+        return f"{told}  {data_text(reference_of(tx.data), '0x' + tx.data.hex())}" if tx.data else told
 
     def _name(self, address: Address) -> str:
         return self._names.get(address) or shortened(checksum_address(address))

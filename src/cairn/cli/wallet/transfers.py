@@ -14,9 +14,17 @@ from rich.text import Text
 
 from cairn.cli.amounts import format_amount, parse_amount
 from cairn.cli.look.display import Names, data_pairs
-from cairn.cli.remote import PATIENCE_S, ask_node, describe_missing, explained_errors, find_missing, wait_confirmed
+from cairn.cli.remote import (
+    PATIENCE_S,
+    ask_node,
+    describe_missing,
+    describe_pending,
+    explained_errors,
+    find_missing,
+    wait_confirmed,
+)
 from cairn.cli.report import CommandFailed, warn
-from cairn.cli.screen import Output, print_json, print_lines, print_pairs
+from cairn.cli.screen import Output, data_text, print_json, print_lines, print_pairs
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
@@ -228,7 +236,7 @@ class Sending:
 
     def _told_data(self) -> list[str]:
         data = self._order.data
-        return [f"for     {reference_of(data) or '0x' + data.hex()}"] if data else []
+        return [f"for     {data_text(reference_of(data), '0x' + data.hex())}"] if data else []
 
     async def _submit(self, node: AsyncClient, account: Account, price: Price, wait_s: float | None) -> None:
         order, wallet = self._order, node.wallet(account)
@@ -244,7 +252,7 @@ class Sending:
         self._tx_hash = submitted.tx_hash
         self._tell("sent", submitted.tx_hash)
         if submitted.queued_reason is not None:
-            self._tell("queued", submitted.queued_reason)
+            self._tell("status", describe_pending(submitted.queued_reason))
         if wait_s is None:
             if self._as_json:
                 print_json(submitted)

@@ -22,11 +22,11 @@ def item(data: str | None = None, reference: str | None = None) -> MempoolItem:
 @pytest.mark.parametrize(
     ("data", "reference", "shown"),
     [
-        ("0x61", "invoice 4711", "  invoice 4711"),
-        ("0x61", LONG, f"  {LONG[:39]}…"),
+        ("0x61", "invoice 4711", '  "invoice 4711"'),
+        ("0x61", LONG, f'  "{LONG[:38]}…'),
         ("0x1b5b33316d", None, "  0x1b5b33316d"),
         # A node that lies.
-        ("0x1b", "\x1b[31mred", "  \N{REPLACEMENT CHARACTER}[31mred"),
+        ("0x1b", "\x1b[31mred", r'  "\u001b[31mred"'),
     ],
 )
 def test_a_reference_is_the_last_column_cut_short_and_without_control_codes(

@@ -79,7 +79,7 @@ def test_a_reference_is_printed_last_and_data_that_is_no_text_in_hex() -> None:
     said, dark = (msgspec.structs.replace(PAYMENT, data=data) for data in (b"invoice 4711", b"\x1b[31m"))
     interval = interval_with(msgspec.structs.replace(block_of(0), txs=(said, dark)))
     assert text_of(interval)[1:] == [
-        f"  dev0 → dev1  1 coin  0x{PAYMENT.hash.hex()}  invoice 4711",
+        f'  dev0 → dev1  1 coin  0x{PAYMENT.hash.hex()}  "invoice 4711"',
         f"  dev0 → dev1  1 coin  0x{PAYMENT.hash.hex()}  0x1b5b33316d",
     ]
     _, told, hidden = map(json.loads, json_lines(interval))

@@ -138,7 +138,7 @@ def test_the_question_names_the_reference_and_the_fee_that_it_takes(
         Sending("http://node", order, False)._confirm(msgspec.convert(CHAIN, Chain))
     told = capsys.readouterr().err.splitlines()
     assert "amount  7 wei, and a fee of 21192 wei" in told
-    assert "for     invoice 4711" in told
+    assert 'for     "invoice 4711"' in told
 
 
 @pytest.mark.parametrize(
