@@ -121,6 +121,7 @@ class Payer:
         for sent in self._wallet.send_all(payments):
             assert isinstance(sent, str), sent
             self._node.wait(sent, timeout_s=PATIENCE_S)
+        self._node.wait(self._wallet.send(self._any_address(), 1, data=b"\x00\xff"), timeout_s=PATIENCE_S)
 
     def pay_on(self) -> None:
         while not self.stop.is_set():
@@ -210,6 +211,7 @@ def on_chain(client: Client) -> list[tuple[object, ...]]:
         *((block.block_height, block.hash, block.timestamp) for block in blocks),
         *(
             (tx.tx_hash, tx.block_height, tx.transaction_index, tx.sender, tx.to, tx.value, tx.fee, tx.reference)
+            + (None if tx.data is None else bytes.fromhex(tx.data.removeprefix("0x")),)
             for tx in confirmed
         ),
     ]
