@@ -9,7 +9,7 @@ from tests.support.node_process import NodeProcess
 from tests.support.pages import Page, Terminal
 
 PAGE = Page("docs/send.md")
-PROGRAMS = ("client_pay.py", "rest_pay.py")
+PROGRAMS = ("client_pay.py", "rest_pay.py", "rest_reference.py")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,6 @@ from cairn.client.account import Account, SignedTransfer, read_data
 from cairn.client.errors import (
     ApiError,
     ClientError,
-    DataTooLong,
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
@@ -43,6 +42,7 @@ from cairn.client.errors import (
 from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
 from cairn.client.transport import Deadline, delays, may_be_accepted
+from cairn.domain.rules import check_data
 from cairn.domain.transactions import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, intrinsic_gas
 
@@ -305,8 +305,7 @@ class AsyncWallet:
         # payment with the same nonce: the node would see one transaction and tell both that it was made.
         signed = self._sign_at(payment, nonce, chain, unique=True)
         data = read_data(payment.reference, payment.data)
-        if len(data) > chain.max_data_bytes:
-            raise DataTooLong(f"the data has {len(data)} bytes; this chain takes {chain.max_data_bytes} at most")
+        check_data(data, chain.max_data_bytes)
         if signed.gas < intrinsic_gas(data):
             raise GasTooLow(f"gas is {signed.gas}; the transfer takes {intrinsic_gas(data)}")
         if signed.gas > chain.block_gas_limit:

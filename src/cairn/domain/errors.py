@@ -392,10 +392,10 @@ class SenderLimit(Limited):
 
 
 class FollowLimit(Limited):
-    """A socket follows as many transactions as it may."""
+    """A socket follows as many transactions or addresses as it may."""
 
     code = "FOLLOW_LIMIT"
-    title = "The WebSocket follows too many transactions"
+    title = "The WebSocket follows too many transactions or addresses"
 
 
 class Unavailable(ApiError):

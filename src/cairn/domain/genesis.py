@@ -185,6 +185,7 @@ def dev_genesis(
     chain_id: int = DEV_CHAIN_ID,
     balance: int = DEV_BALANCE,
     gas_price: int = GWEI,
+    max_data_bytes: int = MAX_DATA_BYTES,
 ) -> Genesis:
     """The chain of `cairn dev`: accounts with as much each, and room for 10,000 transfers a block."""
     return Genesis(
@@ -193,6 +194,7 @@ def dev_genesis(
         gas_price=gas_price,
         block_gas_limit=10_000 * TRANSFER_GAS,
         alloc=dict.fromkeys(accounts, balance),
+        max_data_bytes=max_data_bytes,
     )
 
 

@@ -21,7 +21,9 @@ def data_of(reference: str) -> bytes:
     if not reference:
         raise InvalidField("reference", "is empty: leave it out")
     if not reference.isprintable():
-        # What would not be shown as a reference must not be taken as one. This refuses half surrogates, too.
-        hidden = next(character for character in reference if not character.isprintable())
-        raise InvalidField("reference", f"holds U+{ord(hidden):04X}, which is not printable: send it as data")
+        # What would not be shown as a reference must not be taken as one.
+        hidden = ord(next(character for character in reference if not character.isprintable()))
+        # Half a character has no bytes in UTF-8.
+        why = "not a character: leave it out" if 0xD800 <= hidden <= 0xDFFF else "not printable: send it as data"
+        raise InvalidField("reference", f"holds U+{hidden:04X}, which is {why}")
     return reference.encode()

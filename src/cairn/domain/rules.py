@@ -42,7 +42,8 @@ def validate_tx(tx: Tx, rules: Rules) -> None:
 def check_data(data: bytes, most: int) -> None:
     """Check that the chain, which takes `most` bytes, takes this data. Raises `DataTooLong`."""
     if len(data) > most:
-        raise DataTooLong(f"the data has {len(data)} bytes; this chain takes {most} at most")
+        taken = f"{most} at most" if most else "no data"
+        raise DataTooLong(f"the data has {len(data)} bytes; this chain takes {taken}")
 
 
 def _validate_data(tx: Tx, rules: Rules) -> None:

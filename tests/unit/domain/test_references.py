@@ -41,6 +41,11 @@ def test_bytes_that_are_not_utf_8_are_no_reference(data: bytes) -> None:
     assert reference_of(data) is None
 
 
+def test_half_a_character_is_not_to_be_sent_as_data() -> None:
+    with pytest.raises(InvalidField, match=r"U\+D800, which is not a character: leave it out"):
+        data_of("a\ud800")
+
+
 @pytest.mark.parametrize("text", ["", "\ud800"])
 def test_the_empty_text_and_half_a_surrogate_are_refused(text: str) -> None:
     with pytest.raises(InvalidField):

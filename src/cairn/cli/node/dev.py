@@ -20,6 +20,7 @@ from cairn.cli.screen import has_colour
 from cairn.config import EXIT_FATAL, Settings, load_settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
+from cairn.domain.types import MAX_DATA_BYTES
 from cairn.early_stop import note_stops
 from cairn.store.directory import holds_chain, is_there
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
@@ -41,6 +42,12 @@ def dev(
         int, typer.Option(help="Chain id, which every signature includes.", metavar="N")
     ] = DEV_CHAIN_ID,
     gas_price: Annotated[int, typer.Option(help="Minimum price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
+    max_data_bytes: Annotated[
+        int,
+        typer.Option(
+            help="Most bytes of data in a transfer, 0 to 256; 0 forbids it.", metavar="N", rich_help_panel=MORE_SETTINGS
+        ),
+    ] = MAX_DATA_BYTES,
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Keep the chain in this directory. Without it, the chain is deleted when the node stops."),
@@ -73,7 +80,7 @@ def dev(
     note_stops()
     with reported_errors():
         settings = dev_settings(flags)
-        chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
+        chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price, max_data_bytes)
         parent_pipe = standard_input() if until_stdin_ends else None
         with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
             if loaded is not None:

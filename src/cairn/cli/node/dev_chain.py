@@ -12,7 +12,7 @@ from cairn.config import Settings
 from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis, dev_genesis, encode_genesis, parse_genesis
-from cairn.domain.types import Address
+from cairn.domain.types import MAX_DATA_BYTES, Address
 
 MOST_ACCOUNTS = 100
 MOST_SUPPLY = 2**255 - 1
@@ -29,7 +29,9 @@ class DevChainSpec:
     """In the order of the mnemonic's accounts."""
 
 
-def build_dev_chain(chain_id: int, accounts: int, balance: str, mnemonic: str, gas_price: int) -> DevChainSpec:
+def build_dev_chain(
+    chain_id: int, accounts: int, balance: str, mnemonic: str, gas_price: int, max_data_bytes: int = MAX_DATA_BYTES
+) -> DevChainSpec:
     """The chain with these accounts and rules. Raises `InvalidConfig` that names what is out of range."""
     words = " ".join(mnemonic.split())
     keys = dict(_derive_keys(words, accounts))
@@ -37,7 +39,7 @@ def build_dev_chain(chain_id: int, accounts: int, balance: str, mnemonic: str, g
     wei = parse_amount(balance, "--balance", plain_unit="coins")
     if len(keys) * wei > MOST_SUPPLY:
         raise InvalidConfig(f"--balance: {balance} for each of {len(keys)} accounts is more than 2^255-1 wei in all")
-    genesis = dev_genesis(keys, chain_id=chain_id, balance=wei, gas_price=gas_price)
+    genesis = dev_genesis(keys, chain_id=chain_id, balance=wei, gas_price=gas_price, max_data_bytes=max_data_bytes)
     try:
         return DevChainSpec(parse_genesis(encode_genesis(genesis)), words, keys)
     except InvalidField as error:
@@ -72,8 +74,8 @@ def print_dev_banner(chain: DevChainSpec, settings: Settings, data_dir: str, url
         *([f"Explorer    {url}/"] if settings.explorer else []),
         f"API         {url}/docs",
         f"Events      ws{url.removeprefix('http')}/events",
-        "Web pages   on localhost, any port: may read, and submit what is signed",
-        f"            all else: {_who_may_all(settings)}",
+        "Web pages   on localhost, any port, may read and submit what is already signed",
+        f"            {_who_may_all(settings)}",
         "",
         "The node signs for these accounts, so this is a whole transfer:",
         f"""  curl {url}/tx -H 'content-type: application/json' \\""",
@@ -103,7 +105,9 @@ def _who_knows_the_keys_of(chain: DevChainSpec) -> str:
 
 
 def _who_may_all(settings: Settings) -> str:
-    return ", ".join(settings.cors_origins) or "none; --cors-origins http://localhost:3000 allows it"
+    if settings.cors_origins:
+        return f"these may do everything, also have the node sign: {', '.join(settings.cors_origins)}"
+    return "to have the node sign for one, list it: --cors-origins http://localhost:3000"
 
 
 def _cadence(settings: Settings) -> str:

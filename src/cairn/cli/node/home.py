@@ -14,7 +14,7 @@ from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
-from cairn.domain.types import Address
+from cairn.domain.types import MAX_DATA_BYTES, Address
 from cairn.store.directory import has_files, make_directory, write_file
 
 GENESIS_FILE = "genesis.json"
@@ -107,7 +107,9 @@ def random_chain_id() -> int:
     return secrets.randbelow(2**31) + 2**20
 
 
-def build_genesis(chain_id: int, gas_price: int, block_gas_limit: int, alloc: Sequence[str]) -> Genesis:
+def build_genesis(
+    chain_id: int, gas_price: int, block_gas_limit: int, alloc: Sequence[str], max_data_bytes: int = MAX_DATA_BYTES
+) -> Genesis:
     """A genesis with the current time. Raises `InvalidConfig` that names what is out of range."""
     balances: dict[Address, int] = {}
     for text in alloc:
@@ -115,7 +117,7 @@ def build_genesis(chain_id: int, gas_price: int, block_gas_limit: int, alloc: Se
         if address in balances:
             raise InvalidConfig(f"--alloc {text}: the address is given twice")
         balances[address] = amount
-    genesis = Genesis(chain_id, int(time.time()), gas_price, block_gas_limit, balances)
+    genesis = Genesis(chain_id, int(time.time()), gas_price, block_gas_limit, balances, max_data_bytes=max_data_bytes)
     try:
         return parse_genesis(encode_genesis(genesis))
     except InvalidField as error:

@@ -19,7 +19,7 @@ from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import Settings, load_settings
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import GWEI, Genesis
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
+from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.store.directory import is_there
 from cairn.store.journal import discard_journal
@@ -72,6 +72,9 @@ def init(
     block_gas_limit: Annotated[
         int, typer.Option(help="Maximum gas in one block; a transfer uses 21,000.", metavar="N")
     ] = 10_000 * TRANSFER_GAS,
+    max_data_bytes: Annotated[
+        int, typer.Option(help="Most bytes of data in a transfer, 0 to 256; 0 forbids it.", metavar="N")
+    ] = MAX_DATA_BYTES,
     alloc: Annotated[
         list[str] | None,
         typer.Option(help="A first balance, in wei or as 1000coins. May be repeated.", metavar="ADDRESS=AMOUNT"),
@@ -83,7 +86,7 @@ def init(
     """Make a home directory: genesis.json with the chain's rules, cairn.toml with every setting explained."""
     with reported_errors():
         chosen_id = random_chain_id() if chain_id is None else chain_id
-        genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [])
+        genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [], max_data_bytes)
         home = Home(directory)
         chosen_proposer = None if proposer is None else read_address(proposer, "--proposer")
         home.create(genesis, {} if chosen_proposer is None else {"proposer": chosen_proposer})

@@ -28,7 +28,7 @@ from cairn.cli.screen import Output, data_text, print_json, print_lines, print_p
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
-from cairn.client.errors import ClientError, DataTooLong
+from cairn.client.errors import ClientError
 from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
 from cairn.client.transport import Transport
 from cairn.client.wallet import Price
@@ -37,6 +37,7 @@ from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.genesis import COIN, DEV_KEYS
 from cairn.domain.json_fields import find_data
 from cairn.domain.references import data_of, reference_of
+from cairn.domain.rules import check_data
 from cairn.domain.transactions import Terms
 from cairn.domain.types import TRANSFER_GAS, Address, intrinsic_gas
 
@@ -173,8 +174,7 @@ class Sending:
         sender, nonce = self._order.sender.spelled, self._order.nonce
         missing = [] if nonce is None else await find_missing(node, sender, nonce)
         chain = await node.chain()
-        if len(self._order.data) > chain.max_data_bytes:
-            raise DataTooLong(f"the data has {len(self._order.data)} bytes; this chain takes {chain.max_data_bytes}")
+        check_data(self._order.data, chain.max_data_bytes)
         await self._check_funds(node, chain, await node.account(sender))
         return chain, missing, await find_dev_accounts(self._url) if self._order.to.is_public else []
 

@@ -56,6 +56,12 @@ def test_chain_id_and_gas_price_are_rules_of_the_chain() -> None:
     assert (rules.chain_id, rules.gas_price) == (7, 0)
 
 
+def test_the_size_of_data_is_a_rule_of_the_chain() -> None:
+    assert build_dev_chain(1337, 1, "1", DEV_MNEMONIC, 1, 0).genesis.rules.max_data_bytes == 0
+    with pytest.raises(InvalidConfig, match="maxDataBytes"):
+        build_dev_chain(1337, 1, "1", DEV_MNEMONIC, 1, 257)
+
+
 def test_a_wrong_mnemonic_or_a_negative_gas_price_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="words give no key"):
         chain_with(mnemonic=DEV_MNEMONIC.replace("junk", "test"))
