@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cairn.client import Account
 from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.pages import ROOT, Page, Terminal, every_page, steady
@@ -55,6 +56,10 @@ SHELL_BLOCKS = {
     ("docs/json-rpc.md", f"cast send --rpc-url http://127.0.0.1:8645/rpc --value 1ether {RICH}"): (
         "interop/test_cast.py::test_the_page_works_as_it_stands",
         "as printed, by `make interop`, which has cast; what it prints is different each time",
+    ),
+    ("docs/rest.md", 'curl "$NODE/account/$SHOP/txs?reference=invoice+4711"'): (
+        "e2e/test_readme.py::test_the_searches_for_payments_are_answered",
+        "as printed, with a node and accounts of the test",
     ),
     ("docs/running.md", "pipx install cairn-node"): (
         "e2e/distribution/test_installs.py::test_an_installed_node_takes_a_payment",
@@ -101,6 +106,20 @@ def test_curl_prints_what_the_readme_shows(terminal: Terminal) -> None:
     assert len(steps) == 3
     for line, shown in steps:
         assert steady(terminal.run(line)) == steady(shown.strip())
+
+
+def test_the_searches_for_payments_are_answered(terminal: Terminal) -> None:
+    """No refusal: its problem document would have a code."""
+    [block] = Page("docs/rest.md").code("sh")
+    terminal.run(f'cairn send dev2 {RICH} 1 --reference "invoice 4711" --yes')
+    own = {"$NODE": "http://127.0.0.1:8645", "$SHOP": RICH, "$CUSTOMER": Account.dev(2).address}
+    lines = block.splitlines()
+    for name, text in own.items():
+        lines = [line.replace(name, text) for line in lines]
+    found, *others = [terminal.run(line) for line in lines]
+    assert '"reference":"invoice 4711"' in found
+    assert len(others) == 3
+    assert all('"code"' not in answer for answer in others)
 
 
 @pytest.mark.parametrize("number", [0, 1])

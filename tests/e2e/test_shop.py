@@ -1,4 +1,4 @@
-"""The page of the shop in TypeScript; and both shops, killed with their node: each order is delivered exactly once.
+"""docs/typescript-shop.md; and both shops, killed with their node: each order is delivered exactly once.
 
 `SHOP_SEED=…` draws the same customers and kills again. `make shop KILLS=200` does it for long.
 """
