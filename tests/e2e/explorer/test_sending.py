@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.explorer.conftest import Visit
 from tests.support.browser import Visitor
@@ -13,6 +13,7 @@ from tests.support.node_process import NodeProcess, clean_environment, command
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account, new_account, sign_transfer
 
+PAYMENTS = re.compile(r"/(tx|faucet)$")
 RICH, OTHER = dev_account(0).address, dev_account(1).address
 
 # What an extension puts into a page: it has the accounts of this node, knows no chain at first, and asks nobody.
@@ -150,6 +151,32 @@ def test_the_faucet_form_pays_an_address(visit: Visit, node: PublicNode) -> None
     page.get_by_role("button", name="Send coins").click()
     confirmed_hash(page)
     assert node.balance(recipient) == 5 * COIN // 2
+
+
+@pytest.mark.parametrize(("form", "button"), [("/send", "Send"), ("/faucet", "Send coins")])
+def test_a_payment_whose_answer_was_lost_is_made_once_and_the_next_one_is_another(
+    visit: Visit, node: PublicNode, form: str, button: str
+) -> None:
+    recipient = new_account().address
+    page = visit().open(f"{form}?to={recipient}")
+    page.get_by_label("Amount").fill("1")
+
+    def lose_answer(request: Route) -> None:
+        request.fetch()
+        request.abort()
+
+    page.route(PAYMENTS, lose_answer, times=1)
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_role("alert")).to_contain_text("may have been submitted or not")
+    page.get_by_role("button", name=button).click()
+    confirmed_hash(page)
+    assert node.balance(recipient) == COIN
+    page.get_by_role("button", name=button).click()
+    paid = page.locator(".progress a[href*='#/tx/']")
+    expect(paid).to_have_count(2)
+    for each in paid.all():
+        node.read(f"/tx/{each.get_attribute('title')}", wait=60)
+    assert node.balance(recipient) == 2 * COIN
 
 
 def test_dev_accounts_are_paid_by_name(visit: Visit, node: PublicNode) -> None:

@@ -1,5 +1,6 @@
 // The node's API, as far as the page uses it. Integers are BigInts.
 
+import { toHex } from "./bytes.js";
 import { parseExact } from "./exact.js";
 import { queryOf } from "./routes.js";
 
@@ -194,9 +195,10 @@ async function readPage(path, parameters, signal) {
  * @param {string} path
  * @param {object} body
  * @param {AbortSignal} [signal]
+ * @param {Record<string, string>} more Headers.
  */
-async function post(path, body, signal) {
-    const headers = { "content-type": "application/json" };
+async function post(path, body, signal, more = {}) {
+    const headers = { "content-type": "application/json", ...more };
     return (await ask(path, { method: "POST", headers, body: JSON.stringify(body), signal })).body;
 }
 
@@ -257,11 +259,28 @@ export const listMempool = (parameters, signal) => readPage("/mempool", paramete
 /** @type {(address: string, parameters: Query, signal?: AbortSignal) => Promise<Page<Confirmed>>} */
 export const listHistory = (address, parameters, signal) => readPage(`/account/${address}/txs`, parameters, signal);
 
-/** @type {(transaction: object) => Promise<{ txHash: string }>} */
-export const submit = (transaction) => post("/tx", transaction);
+/**
+ * Payments that the node signs. One that is asked for again, because its answer was lost, is made once.
+ * @param {string} path
+ * @returns {(payment: object) => Promise<{ txHash: string }>}
+ */
+function paidOnce(path) {
+    let [asked, key] = ["", ""];
+    return async (payment) => {
+        const text = JSON.stringify(payment);
+        // Not randomUUID: a page that came over plain HTTP from another machine has none.
+        if (text !== asked) [asked, key] = [text, toHex(crypto.getRandomValues(new Uint8Array(16)))];
+        const answer = await post(path, payment, undefined, { "idempotency-key": key });
+        asked = "";
+        return answer;
+    };
+}
+
+export const submit = paidOnce("/tx");
+const fromFaucet = paidOnce("/faucet");
 
 /** @type {(address: string, amount: bigint) => Promise<{ txHash: string }>} */
-export const askFaucet = (address, amount) => post("/faucet", { address, amount: amount.toString() });
+export const askFaucet = (address, amount) => fromFaucet({ address, amount: amount.toString() });
 
 /** @type {(signal?: AbortSignal) => Promise<Validators>} */
 export const getValidators = (signal) => read("/validators", signal);
