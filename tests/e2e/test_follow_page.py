@@ -50,7 +50,7 @@ def test_python(terminal: Terminal) -> None:
     one, *others = terminal.run("python follow.py").splitlines()
     assert one.startswith("one transaction: Confirmed(")
     assert others == [
-        "to one account: 1 coin in block 1",
+        "to some accounts: 1 coin in block 1",
         "every block: 0 with 0 transactions",
         "every block: 1 with 1 transactions",
     ]
