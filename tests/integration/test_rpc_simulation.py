@@ -234,7 +234,7 @@ class FarSocket(RecordingSocket):
         self._events += ({"type": "websocket.receive", "text": json.dumps(each)} for each in messages)
         self._events.append({"type": "websocket.disconnect"})
 
-    def limit(self, node_settings: Settings) -> None:
+    def limit(self, node_settings: Settings, max_message_bytes: int) -> None:
         pass
 
     def has_left(self) -> bool:
