@@ -365,7 +365,7 @@ async def test_notifications_are_204_and_errors_of_http_are_problems(node: RestN
         assert_described(answer)
         assert answer.status_code == (204 if body in (notification, [notification]) else 200)
     assert_problem(await node.http.post("/rpc", content=b"{}"), 415, "UNSUPPORTED_MEDIA_TYPE")
-    long = [request] * 40_000
+    long = [request] * 60_000
     assert_problem(await node.post(long, "/rpc"), 413, "BODY_TOO_LARGE")
     assert_problem(await node.get("/rpc"), 405, "METHOD_NOT_ALLOWED")
 
