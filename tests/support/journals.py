@@ -37,3 +37,9 @@ def open_journal(
 def append(journal: Journal, added: Iterable[Tx], received_at: int = 0) -> None:
     for tx in added:
         journal.append_add(received_at, tx, encode_record(tx))
+
+
+def recovered(path: Path) -> list[Tx]:
+    journal = open_journal(path)
+    journal.close()
+    return [entry.tx for entry in journal.recovered]
