@@ -92,7 +92,10 @@ def rest_cases(filled: Filled) -> list[Case]:
     blocks = [f"/block/{each}" for each in filled.block_hashes]
     return [
         *(Case(f"GET {path}", [get(path)]) for path in ("/health", "/startup", "/ready")),
-        *(Case(f"GET {path}", [get(path)]) for path in ("/chain", "/docs", "/openapi.json", "/asyncapi.json", "/")),
+        *(
+            Case(f"GET {path}", [get(path)])
+            for path in ("/chain", "/genesis", "/docs", "/openapi.json", "/asyncapi.json", "/")
+        ),
         Case("GET /docs/{folder}/{asset}", [get("/docs/reference/request.js")]),
         Case("GET /explorer/{asset}", [get("/explorer/api.js")]),
         Case("GET /explorer/views/{asset}", [get("/explorer/views/overview.js")]),

@@ -24,7 +24,7 @@ from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
 from cairn.core.gateway import UNOBSERVED, Observing
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import Genesis, encode_genesis
 from cairn.domain.types import Address
 from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
@@ -61,7 +61,7 @@ Reread = Callable[[], Settings]
 CoreEntry = Callable[
     [Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Observing, Reread], int
 ]
-WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread], None]
+WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,13 @@ class Node:
         check_tls(self.settings)
         apply_to_process(self.settings)
         live = LiveSettings(self.settings, self.read_settings, check_tls)
+        # Once, for all workers: it may name a million accounts.
+        genesis_file = encode_genesis(self.genesis)
         with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
             supervisor = Supervisor(
                 core=partial(self._run_core, listener, runtime_dir, live, SeenChain(self.begun_file)),
                 workers=[
-                    partial(self._run_worker, index, listener, runtime_dir, live)
+                    partial(self._run_worker, index, listener, runtime_dir, live, genesis_file)
                     for index in range(self.settings.workers)
                 ],
                 drain_delay_s=self.settings.drain_delay_s,
@@ -152,7 +154,13 @@ class Node:
         return EXIT_OK
 
     def _run_worker(
-        self, index: int, listener: socket.socket, runtime_dir: Path, live: LiveSettings, lifeline: int
+        self,
+        index: int,
+        listener: socket.socket,
+        runtime_dir: Path,
+        live: LiveSettings,
+        genesis_file: bytes,
+        lifeline: int,
     ) -> int:
         scratch_dir = runtime_dir / f"worker-{index}"
         # A worker that was killed leaves its files behind; the next one starts clean.
@@ -169,6 +177,7 @@ class Node:
                 lifeline,
                 self.genesis.chain_id,
                 partial(reread, live),
+                genesis_file,
             )
         except Fatal as failure:
             print_fatal(failure)

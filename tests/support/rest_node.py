@@ -13,7 +13,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.core.service import Core
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import make_block, opened_core, settings
 
@@ -65,7 +65,8 @@ async def rest_node(
     scratch = directory / "scratch"
     data = directory / "data"
     scratch.mkdir(exist_ok=True)
-    view = LateView(scratch) if hears_late else ChainView(scratch)
+    kind = LateView if hears_late else ChainView
+    view = kind(scratch, genesis_file=encode_genesis(genesis or dev_genesis()))
     async with opened_core(data, chosen, view, genesis) as core:
         core.feed.subscribe(view.on_commit)
         view.on_info(core.info())

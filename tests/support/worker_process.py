@@ -19,10 +19,14 @@ from pathlib import Path
 from cairn.api.rest import probes
 from cairn.api.worker import run_worker
 from cairn.config import Settings
+from cairn.domain.genesis import dev_genesis, encode_genesis
 listener, lifeline, directory = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 sock = socket.socket(fileno=listener)
 probes.CHECK_TIMEOUT_S = 0.5  # So that a test needs not wait long for a core that does not answer.
-run_worker(0, Settings(workers=1), sock, directory / "core.sock", directory / "scratch", lifeline, 1337)
+genesis_file = encode_genesis(dev_genesis())
+run_worker(
+    0, Settings(workers=1), sock, directory / "core.sock", directory / "scratch", lifeline, 1337, None, genesis_file
+)
 """
 RUN_CORE = """
 import sys

@@ -14,6 +14,7 @@ from cairn.api.hot_routes import HotRoutes
 from cairn.api.rest.accounts import Accounts
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.probes import Probes
+from cairn.api.rest.proofs import Proofs
 from cairn.api.rest.submissions import Faucet, Submissions, Submitter
 from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.routing import PathRouter
@@ -61,6 +62,7 @@ def make_handlers(
         Submissions(Submitter(gateway, view), limiter, settings),
         Lookups(gateway, view),
         Accounts(gateway, view),
+        Proofs(view),
         ValidatorRoutes(gateway),
         Faucet(gateway, view),
         RpcEndpoint(calls, limiter, settings),

@@ -54,10 +54,16 @@ class ChainView(ChainReads):
     """
 
     def __init__(
-        self, scratch_dir: Path, chain_id: int | None = None, on_fatal: Callable[[Fatal], None] | None = None
+        self,
+        scratch_dir: Path,
+        chain_id: int | None = None,
+        on_fatal: Callable[[Fatal], None] | None = None,
+        genesis_file: bytes = b"",
     ) -> None:
         """`chain_id` is for answers before the core has announced it."""
         super().__init__()
+        self.genesis_file = genesis_file
+        """The canonical genesis.json: all that whoever checks a proof needs besides the proof."""
         self._scratch_dir = scratch_dir
         self._on_fatal = on_fatal
         self.announced = -1

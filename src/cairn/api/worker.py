@@ -38,14 +38,15 @@ log = structlog.get_logger("cairn.api")
 
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
-    chain_id: int | None = None, reread: Callable[[], Settings] | None = None,
+    chain_id: int | None = None, reread: Callable[[], Settings] | None = None, genesis_file: bytes = b"",
 ) -> None:  # fmt: skip
     """Run until SIGTERM, or until `lifeline` ends because the supervisor died. Raises `Fatal` for a damaged store.
 
     `chain_id` is for answers before the core has announced it. `reread` gives the settings when they may have changed.
+    `genesis_file` is the canonical genesis.json.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uvloop.run(Worker(settings, scratch_dir, chain_id, index, reread).run(sock, core_socket, lifeline))
+    uvloop.run(Worker(settings, scratch_dir, chain_id, index, reread, genesis_file).run(sock, core_socket, lifeline))
     log.debug("worker stopped", worker=index)
 
 
@@ -57,12 +58,13 @@ class Worker:
         chain_id: int | None,
         index: int = 0,
         reread: Callable[[], Settings] | None = None,
+        genesis_file: bytes = b"",
     ) -> None:
         self._index = index
         self._settings = settings
         self._reread = reread
         self._failure: Fatal | None = None
-        self._view = ChainView(scratch_dir, chain_id, self._fail)
+        self._view = ChainView(scratch_dir, chain_id, self._fail, genesis_file)
         self._hub = EventHub(self._view, settings)
         self._view.subscribe(self._hub)
 

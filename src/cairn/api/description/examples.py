@@ -6,6 +6,7 @@ They are the same on every chain. The page at /docs fills in what exists on its 
 from typing import Any
 
 from cairn.domain.answers import PROBLEM_TYPE
+from cairn.domain.genesis import DEV_TIMESTAMP
 from cairn.domain.json_fields import CHECKSUMMED, REFERENCE
 from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, intrinsic_gas
 
@@ -120,6 +121,14 @@ EXAMPLES: dict[str, Any] = {
         "version": "0.1.0",
         "head": {"blockHeight": 1, "hash": BLOCK_HASH, "timestamp": TIME},
         "mempool": {"pending": 0, "queued": 0, "limit": 100_000},
+    },
+    "Genesis": {
+        "chainId": CHAIN_ID,
+        "timestamp": DEV_TIMESTAMP,
+        "gasPrice": GAS_PRICE,
+        "blockGasLimit": 210_000_000,
+        "maxDataBytes": MAX_DATA_BYTES,
+        "alloc": {CHECKSUMMED: 10_000_000_000_000_000_000_000},
     },
     "Validators": {
         "chainId": CHAIN_ID,

@@ -19,6 +19,7 @@ from cairn.api.parameters import Parameter
 from cairn.api.rest.accounts import Accounts
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.probes import Probes
+from cairn.api.rest.proofs import Proofs
 from cairn.api.rest.submissions import Faucet, Submissions
 from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.routing import Answer, Operation, operations_of
@@ -36,7 +37,7 @@ Amounts and heights are JSON integers, exact at any size. If your language reads
 strings of digits and get them as strings with `?amounts=string`; generated clients for Go and TypeScript need it.
 Every path that has GET has HEAD, too. The events of the WebSocket `/events` are described in `/asyncapi.json`."""
 
-HANDLERS = (Probes, Submissions, Lookups, Accounts, ValidatorRoutes, Faucet, RpcEndpoint, Pages, Explorer)
+HANDLERS = (Probes, Submissions, Lookups, Accounts, Proofs, ValidatorRoutes, Faucet, RpcEndpoint, Pages, Explorer)
 
 NOT_OF_AN_OPERATION = (405, 426)
 """Answers to a request that is not an operation: a wrong method, or plain HTTP on /events."""
@@ -49,6 +50,7 @@ TAGS = {
     "transactions": ("Transactions", "Submit and look up transactions, list the mempool, get proofs."),
     "blocks": ("Blocks", "Blocks and the chain."),
     "accounts": ("Accounts", "Balances, nonces and history."),
+    "proofs": ("Proofs", "Files that anybody checks offline, with genesis.json alone."),
     "validators": ("Validators", "The validators of a network, and changes of them."),
     "dev": ("Dev chain", "For dev chains only."),
     "json-rpc": ("JSON-RPC", "For Ethereum's wallets and libraries."),
