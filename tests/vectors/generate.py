@@ -258,9 +258,10 @@ def validator_set(
     admins: tuple[int, Sequence[bytes]] = (0, ()),
     evidence: Sequence[tuple[int, bytes, int, int, str]] = (),
     evidence_count: int = 0,
+    set_changes: int = 0,
 ) -> Json:
     rows = sorted(rows)
-    record = b"\2" + sequence.to_bytes(8, "big") + len(rows).to_bytes(4, "big")
+    record = b"\3" + sequence.to_bytes(8, "big") + set_changes.to_bytes(8, "big") + len(rows).to_bytes(4, "big")
     record += b"".join(validator_record(*row) for row in rows)
     record += b"\0" if leaving is None else b"\1" + validator_record(*leaving)
     record += admins_record(*admins) + evidence_count.to_bytes(8, "big")
@@ -269,6 +270,7 @@ def validator_set(
     total = blake3(record, derive_key_context="cairn 2026 state lattice: governance record").digest(length=2048)
     return {
         "sequence": sequence,
+        "setChanges": set_changes,
         "validators": [_shown_validator(*row) for row in rows],
         "leaving": None if leaving is None else _shown_validator(*leaving),
         "admins": None if not admins[0] else _shown_admins(*admins),
@@ -345,7 +347,7 @@ def validators() -> Json:
     return {
         "sets": [
             validator_set(0, rows[:1]),
-            validator_set(7, rows[:3], leaving=rows[3], admins=(2, admins), evidence=evidence, evidence_count=9),
+            validator_set(7, rows[:3], rows[3], (2, admins), evidence, evidence_count=9, set_changes=5),
             validator_set(2**64 - 1, [widest, *rows], admins=(1, admins[:1])),
         ],
         "updates": [

@@ -150,6 +150,7 @@ def test_the_validators_have_one_record_that_the_state_root_covers(vector: dict[
         None if vector["admins"] is None else read_admins(vector["admins"]),
         tuple(map(read_evidence, vector["evidence"])),
         vector["evidenceCount"],
+        vector["setChanges"],
     )
     record = raw(vector["record"])
     assert encode_governance(governance) == record

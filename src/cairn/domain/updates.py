@@ -108,9 +108,11 @@ def _apply_validator(governance: Governance, update: ValidatorUpdate) -> Governa
         raise UpdateRefused(f"there are {MAX_VALIDATORS} validators already")
     if update.before != before:
         raise UpdateRefused(f"it was signed for {_tell(update.before)} before it; the chain has {_tell(before)}")
+    set_changes = governance.set_changes + (wanted.power != before.power)
     if wanted.power == 0:
-        return _next(governance, validators=others, leaving=known)
-    return _next(governance, validators=tuple(sorted((*others, wanted), key=lambda each: each.public_key)))
+        return _next(governance, validators=others, leaving=known, set_changes=set_changes)
+    validators = tuple(sorted((*others, wanted), key=lambda each: each.public_key))
+    return _next(governance, validators=validators, set_changes=set_changes)
 
 
 def _apply_admins(governance: Governance, update: AdminsUpdate) -> Governance:

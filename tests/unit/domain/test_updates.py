@@ -63,6 +63,17 @@ def test_a_validator_is_added_changed_and_removed() -> None:
     assert (removed.sequence, removed.admins) == (3, ADMINS)
 
 
+def test_only_an_update_that_changes_a_power_counts_as_a_change_of_the_set() -> None:
+    added = apply_update(START, update(validator(3)), CHAIN)
+    elsewhere = msgspec.structs.replace(validator(3), fee_recipient=Address(bytes(20)))
+    paid_elsewhere = apply_update(added, update(elsewhere, added), CHAIN)
+    led_by_two = apply_update(paid_elsewhere, admins_update(Admins(2, ADMINS.addresses[:2]), paid_elsewhere), CHAIN)
+    stronger = apply_update(led_by_two, update(validator(3, power=11), led_by_two), CHAIN)
+    removed = apply_update(stronger, update(validator(3, power=0), stronger), CHAIN)
+    counts = [each.set_changes for each in (START, added, paid_elsewhere, led_by_two, stronger, removed)]
+    assert counts == [0, 1, 1, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
