@@ -1,6 +1,7 @@
-"""The transactions root: the Merkle tree of RFC 6962 with SHA-256 over the transaction hashes.
+"""The Merkle tree of RFC 6962 with SHA-256: the one hashing of all four roots in a header.
 
-Without transactions it is the root that Ethereum has for none: clients compare with it to know that a block is empty.
+Without leaves the root is the one that Ethereum has for no transactions: clients compare with it to know that a block
+is empty.
 
 Leaves and inner nodes are hashed with different first bytes, so that a node is never mistaken for a leaf.
 """
@@ -8,8 +9,8 @@ Leaves and inner nodes are hashed with different first bytes, so that a node is 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-_LEAF = b"\0"
-_NODE = b"\1"
+LEAF_PREFIX = b"\0"
+NODE_PREFIX = b"\1"
 
 NODE_BYTES = 32
 PIECE_NODES = 256
@@ -18,22 +19,42 @@ EMPTY_ROOT = bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc00162
 """keccak-256 of the empty string in RLP."""
 
 
+def leaf_hash(data: bytes) -> bytes:
+    return sha256(LEAF_PREFIX + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    return sha256(NODE_PREFIX + left + right).digest()
+
+
 def tx_root(hashes: Sequence[bytes]) -> bytes:
-    return tree_nodes(hashes)[-NODE_BYTES:] if hashes else EMPTY_ROOT
+    return root_of([leaf_hash(tx_hash) for tx_hash in hashes])
 
 
-def tree_nodes(hashes: Sequence[bytes]) -> bytes:
-    """All nodes of the tree, 32 bytes each, level by level from the leaves up to the root."""
-    return b"".join(grow_tree(hashes))
+def root_of(leaves: list[bytes]) -> bytes:
+    """The root over leaf hashes."""
+    while len(leaves) > 1:
+        leaves = _parents(leaves)
+    return leaves[0] if leaves else EMPTY_ROOT
 
 
-def grow_tree(hashes: Sequence[bytes]) -> Iterator[bytes]:
+def tree_nodes(items: Sequence[bytes]) -> bytes:
+    """All nodes of the tree over data, 32 bytes each, level by level from the leaves up to the root."""
+    return b"".join(grow_tree(items))
+
+
+def grow_tree(items: Sequence[bytes]) -> Iterator[bytes]:
     """The nodes of `tree_nodes` in pieces, each a fraction of a millisecond's work."""
     level: list[bytes] = []
-    for start in range(0, len(hashes), PIECE_NODES):
-        leaves = [sha256(_LEAF + item).digest() for item in hashes[start : start + PIECE_NODES]]
+    for start in range(0, len(items), PIECE_NODES):
+        leaves = [leaf_hash(item) for item in items[start : start + PIECE_NODES]]
         level += leaves
         yield b"".join(leaves)
+    yield from grow_above(level)
+
+
+def grow_above(level: list[bytes]) -> Iterator[bytes]:
+    """All nodes above leaf hashes, in the same way."""
     while len(level) > 1:
         above: list[bytes] = []
         for start in range(0, len(level), PIECE_NODES):
@@ -63,23 +84,53 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     """Whether `leaf` (the data, not its leaf hash) is number `index` of the `size` leaves under `root`."""
     if not 0 <= index < size:
         return False
-    node, last, siblings = sha256(_LEAF + leaf).digest(), size - 1, iter(proof)
+    node, last, siblings = leaf_hash(leaf), size - 1, iter(proof)
     while last > 0:
         # The last node of an odd level has no sibling: it moves up as it is.
         if index % 2 or index < last:
             sibling = next(siblings, None)
             if sibling is None:
                 return False
-            node = sha256(_NODE + (sibling + node if index % 2 else node + sibling)).digest()
+            node = node_hash(sibling, node) if index % 2 else node_hash(node, sibling)
         index >>= 1
         last >>= 1
     return next(siblings, None) is None and node == root
 
 
+def verify_consistency(
+    first_size: int, second_size: int, first_root: bytes, second_root: bytes, proof: Sequence[bytes]
+) -> bool:
+    """Whether the tree under `second_root` begins with all leaves of the one under `first_root` (RFC 9162, 2.1.4.2)."""
+    if not 0 <= first_size <= second_size:
+        return False
+    if first_size in (0, second_size):
+        is_known = first_root == EMPTY_ROOT if first_size == 0 else first_root == second_root
+        return is_known and not proof
+    index, last = first_size - 1, second_size - 1
+    while index % 2:
+        index, last = index >> 1, last >> 1
+    siblings = iter(proof)
+    # A first tree that is complete is itself a node of the second.
+    first = second = next(siblings, None) if index else first_root
+    if first is None or second is None:
+        return False
+    for sibling in siblings:
+        if last == 0:
+            return False
+        if index % 2 or index == last:
+            first, second = node_hash(sibling, first), node_hash(sibling, second)
+            while index and not index % 2:
+                index, last = index >> 1, last >> 1
+        else:
+            second = node_hash(second, sibling)
+        index, last = index >> 1, last >> 1
+    return last == 0 and first == first_root and second == second_root
+
+
 def _parents(level: list[bytes]) -> list[bytes]:
     # Pairing from the left and moving an odd last node up gives the tree that RFC 6962 defines from the top.
     pairs = iter(level)
-    parents = [sha256(_NODE + left + right).digest() for left, right in zip(pairs, pairs, strict=False)]
+    parents = [sha256(NODE_PREFIX + left + right).digest() for left, right in zip(pairs, pairs, strict=False)]
     if len(level) % 2:
         parents.append(level[-1])
     return parents
