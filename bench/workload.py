@@ -10,7 +10,7 @@ from random import Random
 import msgspec
 
 from cairn.domain.crypto import address_of_key, keccak256
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import DEV_SIGNER, Genesis
 from cairn.domain.transactions import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, Address, Draft, Tx, TxHash, intrinsic_gas
 
@@ -46,6 +46,7 @@ def bench_genesis(accounts: int) -> Genesis:
         gas_price=GAS_PRICE,
         block_gas_limit=BLOCK_GAS_LIMIT,
         alloc={account(index)[0]: BALANCE for index in range(accounts)},
+        signer=DEV_SIGNER,
     )
 
 

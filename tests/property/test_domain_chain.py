@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidBlock
-from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, build_block
 from cairn.domain.types import (
@@ -34,6 +34,7 @@ GENESIS = Genesis(
     block_gas_limit=6 * TRANSFER_GAS,
     # Two can pay for many transfers, one for a few, the others for none until they receive.
     alloc={PEOPLE[1]: 10**9, PEOPLE[2]: 10**7, PEOPLE[3]: 150_000},
+    signer=DEV_SIGNER,
 )
 SUPPLY = sum(GENESIS.alloc.values())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cairn.config import Settings
 from cairn.domain.crypto import address_of_key
-from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
+from cairn.domain.genesis import DEV_KEYS, DEV_SIGNER, Genesis, chain_identity, dev_genesis
 from cairn.domain.governance import Admins, ChainIdentity, ValidatorRecord
 from cairn.domain.types import MAX_DATA_BYTES, Address
 from tests.simulation import ledger
@@ -132,7 +132,9 @@ def draw_embedded(rng: random.Random) -> Setup:
     return Setup(
         genesis=dev_genesis()
         if is_dev
-        else Genesis(CHAIN_ID, 0, price, limit, alloc, max_data_bytes=_most_data(limit, price, list(keys))),
+        else Genesis(
+            CHAIN_ID, 0, price, limit, alloc, signer=DEV_SIGNER, max_data_bytes=_most_data(limit, price, list(keys))
+        ),
         settings=(settings,),
         keys=keys,
         strangers=strangers,

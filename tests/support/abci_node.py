@@ -39,7 +39,7 @@ FEES = ACCOUNTS[9]
 VALIDATOR = ValidatorRecord(b"\x07" * 32, 10, FEES, "first")
 SECOND = ValidatorRecord(b"\x08" * 32, 10, ACCOUNTS[8], "second")
 GENESIS = msgspec.structs.replace(
-    dev_genesis(), validators=(VALIDATOR,), admins=Admins(2, (ACCOUNTS[0], ACCOUNTS[1], ACCOUNTS[2]))
+    dev_genesis(), signer=None, validators=(VALIDATOR,), admins=Admins(2, (ACCOUNTS[0], ACCOUNTS[1], ACCOUNTS[2]))
 )
 FIRST_GOVERNANCE = first_governance(GENESIS.validators, GENESIS.admins)
 _T = TypeVar("_T")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import DEV_SIGNER, Genesis
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, BlockHeader, Tx
 from cairn.store.chain import ChainStore
@@ -24,6 +24,7 @@ def store_genesis(timestamp: int = 1_000) -> Genesis:
         gas_price=RULES.gas_price,
         block_gas_limit=10_000 * TRANSFER_GAS,
         alloc={address(sender): BALANCE for sender in SENDERS},
+        signer=DEV_SIGNER,
     )
 
 

@@ -7,7 +7,8 @@ NodeError
 │   │   ├── HTTP        MalformedRequest, ForbiddenHost, ForbiddenOrigin, MethodNotAllowed, RequestTimeout,
 │   │   │               BodyTooLarge, UnsupportedMediaType, UpgradeRequired, HeadersTooLarge,
 │   │   │               IdempotencyKeyReused
-│   │   ├── NotFound    PathNotFound, TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept), NotADevChain
+│   │   ├── NotFound    PathNotFound, TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept), NotSignedYet,
+│   │   │               NotADevChain
 │   │   ├── TxRejected  InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh,
 │   │   │               DataTooLong, GasPriceTooLow, NonceTooLow, NonceTooHigh, ReplacementUnderpriced, UpdateRefused
 │   │   └── Limited     too much at once: RateLimited, SenderLimit, FollowLimit
@@ -213,6 +214,13 @@ class BlockNotKept(BlockNotFound):
 
     code = "BLOCK_NOT_KEPT"
     title = "This node no longer keeps the block"
+
+
+class NotSignedYet(NotFound):
+    """No signature covers the block yet; the next block's will."""
+
+    code = "NOT_SIGNED_YET"
+    title = "Not signed yet"
 
 
 class NotADevChain(NotFound):

@@ -12,6 +12,7 @@ from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_ADMINS,
     MAX_POWER,
+    PUBLIC_KEY_SIZE,
     Admins,
     ChainIdentity,
     ValidatorRecord,
@@ -65,6 +66,11 @@ DEV_KEYS: tuple[tuple[Address, bytes], ...] = tuple(
 )
 """Address and private key of the mnemonic's first ten accounts (m/44'/60'/0'/0/0 to 9)."""
 
+DEV_SIGNING_SEED = bytes.fromhex("877b03dca164d49f5d9098bcf24538bb0923b1affa5228d662b818174f3ae6e0")
+"""SHA-256 of `cairn dev chain: this key protects nothing`: the key that signs the blocks of every dev chain."""
+DEV_SIGNER = bytes.fromhex("61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f")
+"""Its public half."""
+
 DEV_CHAIN_ID = 1337
 DEV_BALANCE = 10_000 * COIN
 """The first balance of each dev account."""
@@ -82,6 +88,9 @@ class Genesis(msgspec.Struct, frozen=True):
     """The balances that the chain starts with; all money there will ever be."""
     validators: tuple[ValidatorRecord, ...] = ()
     """The first validators; none on a chain with the embedded engine."""
+    signer: bytes | None = None
+    """On a chain with the embedded engine: the public key (Ed25519, 32 bytes) that its blocks are signed with, until a
+    hand-over names another."""
     admins: Admins | None = None
     """Who may change the validators; None means nobody."""
     max_data_bytes: int = MAX_DATA_BYTES
@@ -101,6 +110,10 @@ def parse_genesis(text: bytes) -> Genesis:
     for key in _KEYS:
         if key not in fields:
             raise InvalidField(key, "missing")
+    if "signer" not in fields and "validators" not in fields:
+        raise InvalidField("signer", "missing: every chain names who signs its blocks")
+    if "signer" in fields and "validators" in fields:
+        raise InvalidField("signer", "the validators sign the blocks of a network: give one of the two")
     return Genesis(
         chain_id=_parse_integer("chainId", fields["chainId"], 1, MAX_CHAIN_ID),
         # The chain's time never goes back, so one in milliseconds could not be put right later.
@@ -109,13 +122,14 @@ def parse_genesis(text: bytes) -> Genesis:
         block_gas_limit=_parse_integer("blockGasLimit", fields["blockGasLimit"], TRANSFER_GAS, MAX_UINT64),
         alloc=_parse_alloc(fields["alloc"]),
         validators=_parse_validators(fields["validators"]) if "validators" in fields else (),
+        signer=_parse_public_key("signer", fields["signer"]) if "signer" in fields else None,
         admins=_parse_admins(fields["admins"]) if "admins" in fields else None,
         max_data_bytes=_parse_integer("maxDataBytes", fields.get("maxDataBytes", MAX_DATA_BYTES), 0, MAX_DATA_BYTES),
     )
 
 
 _KEYS = ("chainId", "timestamp", "gasPrice", "blockGasLimit", "alloc")
-_OPTIONAL_KEYS = ("maxDataBytes", "validators", "admins")
+_OPTIONAL_KEYS = ("maxDataBytes", "signer", "validators", "admins")
 _VALIDATOR_KEYS = ("publicKey", "power", "feeRecipient", "name")
 
 
@@ -129,7 +143,8 @@ def encode_genesis(genesis: Genesis) -> bytes:
         "maxDataBytes": genesis.max_data_bytes,
         "alloc": {checksum_address(address): genesis.alloc[address] for address in sorted(genesis.alloc)},
     }
-    # Absent keys stay absent, so that the file and the digest of a chain without validators stay the same.
+    if genesis.signer is not None:
+        fields["signer"] = base64.b64encode(genesis.signer).decode()
     if genesis.validators:
         fields["validators"] = [_validator_fields(validator) for validator in genesis.validators]
     if genesis.admins is not None:
@@ -194,6 +209,7 @@ def dev_genesis(
         gas_price=gas_price,
         block_gas_limit=10_000 * TRANSFER_GAS,
         alloc=dict.fromkeys(accounts, balance),
+        signer=DEV_SIGNER,
         max_data_bytes=max_data_bytes,
     )
 
@@ -260,12 +276,19 @@ def _parse_validator(field: str, given: object) -> ValidatorRecord:
     public_key, fee_recipient, name = fields["publicKey"], fields["feeRecipient"], fields["name"]
     if not isinstance(public_key, str) or not isinstance(fee_recipient, str) or not isinstance(name, str):
         raise InvalidField(field, "publicKey, feeRecipient and name are strings")
-    try:
-        key = base64.b64decode(public_key, validate=True)
-    except ValueError:
-        raise InvalidField(f"{field}.publicKey", "not base64") from None
+    key = _parse_public_key(f"{field}.publicKey", public_key)
     power = _parse_integer(f"{field}.power", fields["power"], 1, MAX_POWER)
     return ValidatorRecord(key, power, parse_address(fee_recipient, f"{field}.feeRecipient"), name)
+
+
+def _parse_public_key(field: str, given: object) -> bytes:
+    try:
+        key = base64.b64decode(given, validate=True) if isinstance(given, str) else b""
+    except ValueError:
+        raise InvalidField(field, "not base64") from None
+    if len(key) != PUBLIC_KEY_SIZE:
+        raise InvalidField(field, f"not an Ed25519 public key: {PUBLIC_KEY_SIZE} bytes in base64")
+    return key
 
 
 def _parse_admins(given: object) -> Admins:

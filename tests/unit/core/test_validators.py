@@ -23,7 +23,7 @@ SECOND = ValidatorRecord(b"\x02" * 32, 10, DEV_KEYS[1][0], "second")
 
 
 def network_genesis(admins: Admins | None) -> Genesis:
-    return msgspec.structs.replace(dev_genesis(), validators=(FIRST,), admins=admins)
+    return msgspec.structs.replace(dev_genesis(), signer=None, validators=(FIRST,), admins=admins)
 
 
 @asynccontextmanager

@@ -41,6 +41,7 @@ def test_codes_never_change() -> None:
         "TxDropped": ("TX_DROPPED", 404),
         "BlockNotFound": ("BLOCK_NOT_FOUND", 404),
         "BlockNotKept": ("BLOCK_NOT_KEPT", 404),
+        "NotSignedYet": ("NOT_SIGNED_YET", 404),
         "NotADevChain": ("NOT_A_DEV_CHAIN", 404),
         "MethodNotAllowed": ("METHOD_NOT_ALLOWED", 405),
         "RequestTimeout": ("REQUEST_TIMEOUT", 408),

@@ -1,14 +1,19 @@
 """Genesis: a strict file, one digest however it is written, and block 0."""
 
+import base64
+import hashlib
 import json
 from typing import Any
 
 import pytest
 
 from cairn.domain.crypto import checksum_address
+from cairn.domain.ed25519 import public_key_of
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.genesis import (
     DEV_KEYS,
+    DEV_SIGNER,
+    DEV_SIGNING_SEED,
     MAX_CHAIN_ID,
     dev_genesis,
     encode_genesis,
@@ -31,6 +36,8 @@ from cairn.domain.types import (
 )
 
 ALICE, BOB = (address for address, _ in DEV_KEYS[:2])
+SIGNER = base64.b64encode(DEV_SIGNER).decode()
+VALIDATOR = {"publicKey": SIGNER, "power": 1, "feeRecipient": checksum_address(ALICE), "name": ""}
 
 
 def written(**changes: Any) -> bytes:
@@ -40,6 +47,7 @@ def written(**changes: Any) -> bytes:
         "gasPrice": 10,
         "blockGasLimit": 21_000,
         "alloc": {checksum_address(ALICE): 3, checksum_address(BOB): "4"},
+        "signer": SIGNER,
         **changes,
     }
     return json.dumps({key: field for key, field in fields.items() if field is not None}).encode()
@@ -50,6 +58,18 @@ def test_a_file_is_read_exactly() -> None:
     assert genesis.rules == Rules(chain_id=5, gas_price=10, block_gas_limit=21_000)
     assert genesis.timestamp == 1_000
     assert genesis.alloc == {ALICE: 3, BOB: 4}
+    assert (genesis.signer, genesis.validators) == (DEV_SIGNER, ())
+
+
+def test_a_network_names_its_validators_instead_of_a_signer() -> None:
+    genesis = parse_genesis(written(signer=None, validators=[VALIDATOR]))
+    assert (genesis.signer, [each.public_key for each in genesis.validators]) == (None, [DEV_SIGNER])
+    assert parse_genesis(encode_genesis(genesis)) == genesis
+
+
+def test_everybody_can_sign_for_a_dev_chain() -> None:
+    assert hashlib.sha256(b"cairn dev chain: this key protects nothing").digest() == DEV_SIGNING_SEED
+    assert public_key_of(DEV_SIGNING_SEED) == DEV_SIGNER == dev_genesis().signer
 
 
 def test_the_largest_numbers_are_read_exactly() -> None:
@@ -109,6 +129,11 @@ def test_an_address_may_be_written_in_one_case() -> None:
         ({"gasPrice": [1]}, "gasPrice", "not an integer"),
         ({"gasPrice": MAX_UINT256 + 1}, "gasPrice", "not between"),
         ({"blockGasLimit": 20_999}, "blockGasLimit", "not between"),
+        ({"signer": None}, "signer", "missing: every chain names who signs its blocks"),
+        ({"signer": 5}, "signer", "not an Ed25519 public key"),
+        ({"signer": "?"}, "signer", "not base64"),
+        ({"signer": base64.b64encode(bytes(31)).decode()}, "signer", "not an Ed25519 public key"),
+        ({"validators": [VALIDATOR]}, "signer", "the validators sign the blocks of a network: give one of the two"),
         ({"alloc": []}, "alloc", "expected an object that maps addresses to balances"),
         ({"alloc": {"0x12": 1}}, "alloc.0x12", "40 hexadecimal digits"),
         ({"alloc": {checksum_address(ALICE): -1}}, f"alloc.{checksum_address(ALICE)}", "not between"),
@@ -174,7 +199,8 @@ def test_the_canonical_file_has_one_form() -> None:
     assert encode_genesis(genesis) == (
         b'{\n  "chainId": 5,\n  "timestamp": 1000,\n  "gasPrice": 10,\n  "blockGasLimit": 21000,\n'
         b'  "maxDataBytes": 256,\n'
-        b'  "alloc": {\n    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": 3\n  }\n}\n'
+        b'  "alloc": {\n    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": 3\n  },\n'
+        b'  "signer": "YePV/YdfAH3ThteQZByMP7FgugIJcMpzP4hXqJaJRF8="\n}\n'
     )
 
 

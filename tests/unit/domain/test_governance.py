@@ -183,7 +183,7 @@ def network_genesis_text() -> bytes:
         genesis.block_gas_limit,
         genesis.alloc,
         START.validators,
-        ADMINS,
+        admins=ADMINS,
     )
     return encode_genesis(named)
 

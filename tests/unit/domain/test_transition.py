@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cairn.domain.errors import InvalidBlock, NonceTooHigh
-from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_outcome
 from cairn.domain.governance import Governance, ValidatorRecord, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
@@ -35,6 +35,7 @@ GENESIS = Genesis(
     gas_price=10,
     block_gas_limit=5 * TRANSFER_GAS,
     alloc={ALICE: FUNDS, BOB: FUNDS, PROPOSER: FUNDS},
+    signer=DEV_SIGNER,
 )
 START = genesis_outcome(GENESIS)
 GOVERNANCE = Governance(0, (ValidatorRecord(bytes(32), 1, PROPOSER),))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import DEV_SIGNER, Genesis
 from cairn.domain.types import TRANSFER_GAS
 from cairn.store.chain import ChainStore
 from tests.support.transfers import RULES, address
@@ -22,6 +22,7 @@ def genesis() -> Genesis:
         gas_price=RULES.gas_price,
         block_gas_limit=3 * TRANSFER_GAS,
         alloc={address(sender): BALANCE for sender in (1, 2, 3)},
+        signer=DEV_SIGNER,
     )
 
 

@@ -23,6 +23,7 @@ import msgspec
 from cairn.cli.network.peers import Peers
 from cairn.cli.node.home import Home
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
+from cairn.domain.certificates import engine_chain_id
 from cairn.domain.errors import InvalidConfig, NodeError, reason_of
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
 from cairn.domain.governance import ValidatorRecord
@@ -142,7 +143,7 @@ def _write_homes(
         validator_with(read_public_key(engine.home), FIRST_POWER, recipient, site.name)
         for site, engine, recipient in zip(sites, engines, fee_recipients, strict=False)
     ]
-    whole = parse_genesis(encode_genesis(msgspec.structs.replace(genesis, validators=tuple(validators))))
+    whole = parse_genesis(encode_genesis(msgspec.structs.replace(genesis, validators=tuple(validators), signer=None)))
     for site, engine in zip(sites, engines, strict=True):
         others = tuple(peer for name, peer in peers.items() if name != site.name)
         # Full nodes are there for others to connect to.
@@ -185,14 +186,6 @@ def engine_settings(site: Site, peers: Peers) -> dict[str, TomlValue]:
         # Otherwise one address has one connection, also before its handshake.
         "p2p.allow_duplicate_ip": not site.is_alone,
     }
-
-
-def engine_chain_id(genesis: Genesis) -> str:
-    """The network's name for CometBFT, whose nodes refuse peers of another name.
-
-    With the genesis in it: another chain may have the same chain id, and its nodes would never agree with ours.
-    """
-    return f"cairn-{genesis.chain_id}-{genesis_digest(genesis)[:8].hex()}"
 
 
 def engine_genesis(genesis: Genesis) -> dict[str, Any]:

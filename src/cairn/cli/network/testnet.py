@@ -15,7 +15,7 @@ from cairn.cli.report import reported_errors, warn
 from cairn.cometbft import CometBFT, find_binary
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
+from cairn.domain.genesis import DEV_KEYS, DEV_SIGNER, GWEI, Genesis, dev_genesis
 from cairn.domain.governance import MAX_ADMINS, Admins
 from cairn.domain.types import TRANSFER_GAS, Address
 from cairn.store.directory import has_files, is_directory
@@ -105,7 +105,8 @@ def choose_genesis(chain_id: int | None, alloc: Sequence[str], admins: Admins) -
     dev = dev_genesis()
     if chain_id is None:
         chain_id = random_chain_id() if alloc else dev.chain_id
-    genesis = build_genesis(chain_id, GWEI, 10_000 * TRANSFER_GAS, alloc)
+    # Somebody must sign: a dev chain's key, until the validators are known.
+    genesis = build_genesis(chain_id, GWEI, 10_000 * TRANSFER_GAS, alloc, DEV_SIGNER)
     balances = genesis.alloc if alloc else dev.alloc
     return msgspec.structs.replace(genesis, alloc=balances, admins=admins)
 

@@ -1,6 +1,7 @@
 """A node's home directory: genesis.json with the chain's rules, cairn.toml with the node's settings, data/.
 
-The file chain-begun is there once data/ has held a chain.
+A node that makes its blocks alone signs them with the key in signing-key.json. The file chain-begun is there once data/
+has held a chain.
 """
 
 import secrets
@@ -16,6 +17,7 @@ from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, Stor
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
 from cairn.domain.types import MAX_DATA_BYTES, Address
 from cairn.store.directory import has_files, make_directory, write_file
+from cairn.store.signing_key import SigningKey
 
 GENESIS_FILE = "genesis.json"
 
@@ -31,6 +33,7 @@ _PREAMBLE = """\
 #   blockGasLimit  Maximum gas in one block: 21,000 times the transfers that fit in it.
 #   maxDataBytes   Maximum length of a transfer's data (its reference), in bytes; 0 allows none.
 #   alloc          Balance of each account at the start, in wei (1 coin is 10^18); all money there will ever be.
+#   signer         Public half of the key in signing-key.json, which the node signs its blocks with.
 #   validators     On a network: who makes its blocks at first.
 #   admins         On a network: whose keys may change that, and how many of them must sign.
 
@@ -55,17 +58,25 @@ class Home:
         return self.directory / "chain-begun"
 
     @property
+    def key_file(self) -> Path:
+        """The key that blocks are signed with, on a chain whose blocks one node makes alone."""
+        return self.directory / "signing-key.json"
+
+    @property
     def data_dir(self) -> Path:
         return self.directory / "data"
 
-    def create(self, genesis: Genesis, chosen: Mapping[str, object]) -> None:
-        """Write both files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
+    def create(self, genesis: Genesis, chosen: Mapping[str, object], key: SigningKey | None = None) -> None:
+        """Write the files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
         # Not beside a chain either, whose genesis may just have been lost.
         try:
-            for path in (self.genesis_file, self.config_file, self.begun_file, self.data_dir):
+            for path in (self.genesis_file, self.config_file, self.key_file, self.begun_file, self.data_dir):
                 if has_files(path):
                     raise InvalidConfig(f"{path} exists already; nothing was written")
             make_directory(self.directory)
+            # First: nobody could ever sign for a genesis whose key is lost.
+            if key is not None:
+                key.save(self.key_file)
             # On disk before any block: a chain whose genesis is lost can never be opened again.
             write_file(self.genesis_file, encode_genesis(genesis))
             write_file(self.config_file, (_PREAMBLE + encode_settings(chosen)).encode())
@@ -108,7 +119,12 @@ def random_chain_id() -> int:
 
 
 def build_genesis(
-    chain_id: int, gas_price: int, block_gas_limit: int, alloc: Sequence[str], max_data_bytes: int = MAX_DATA_BYTES
+    chain_id: int,
+    gas_price: int,
+    block_gas_limit: int,
+    alloc: Sequence[str],
+    signer: bytes,
+    max_data_bytes: int = MAX_DATA_BYTES,
 ) -> Genesis:
     """A genesis with the current time. Raises `InvalidConfig` that names what is out of range."""
     balances: dict[Address, int] = {}
@@ -117,7 +133,15 @@ def build_genesis(
         if address in balances:
             raise InvalidConfig(f"--alloc {text}: the address is given twice")
         balances[address] = amount
-    genesis = Genesis(chain_id, int(time.time()), gas_price, block_gas_limit, balances, max_data_bytes=max_data_bytes)
+    genesis = Genesis(
+        chain_id,
+        int(time.time()),
+        gas_price,
+        block_gas_limit,
+        balances,
+        signer=signer,
+        max_data_bytes=max_data_bytes,
+    )
     try:
         return parse_genesis(encode_genesis(genesis))
     except InvalidField as error:

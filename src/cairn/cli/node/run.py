@@ -23,6 +23,7 @@ from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, ZERO_ADDRESS, Addre
 from cairn.early_stop import note_stops
 from cairn.store.directory import is_there
 from cairn.store.journal import discard_journal
+from cairn.store.signing_key import SigningKey
 
 
 @with_settings("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
@@ -83,14 +84,16 @@ def init(
         str | None, typer.Option(help="Account that receives this node's fees.", metavar="ADDRESS")
     ] = None,
 ) -> None:
-    """Make a home directory: genesis.json with the chain's rules, cairn.toml with every setting explained."""
+    """Make a home directory: genesis.json with the chain's rules, cairn.toml with its settings, and a signing key."""
     with reported_errors():
         chosen_id = random_chain_id() if chain_id is None else chain_id
-        genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [], max_data_bytes)
+        key = SigningKey.new()
+        genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [], key.public_key, max_data_bytes)
         home = Home(directory)
         chosen_proposer = None if proposer is None else read_address(proposer, "--proposer")
-        home.create(genesis, {} if chosen_proposer is None else {"proposer": chosen_proposer})
-    print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}) and {home.config_file}")
+        home.create(genesis, {} if chosen_proposer is None else {"proposer": chosen_proposer}, key)
+    print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}), {home.config_file} and {home.key_file}")
+    print("The node signs its blocks with the key in the last one: back it up where nobody else can read it")
     if not genesis.alloc:
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
     warn_of_lost_fees(chosen_proposer or ZERO_ADDRESS)

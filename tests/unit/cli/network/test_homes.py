@@ -12,7 +12,6 @@ from cairn.cli.network import homes as network
 from cairn.cli.network.homes import (
     Site,
     check_engine_genesis,
-    engine_chain_id,
     engine_genesis,
     make_network,
     plan_sites,
@@ -24,6 +23,7 @@ from cairn.cli.node.run import settle_engine
 from cairn.cli.report import DataUnusable
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
+from cairn.domain.certificates import engine_chain_id
 from cairn.domain.errors import InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.governance import Admins
@@ -154,7 +154,7 @@ def test_the_genesis_of_cometbft_is_of_the_same_chain(tmp_path: Path, binary: Pa
     made = make_network(tmp_path / "net", binary, plan_sites(2, [], 9_000), genesis(), RECIPIENTS)
     stated = engine_genesis(made)
     assert stated["chain_id"] == engine_chain_id(made)
-    assert re.fullmatch("cairn-1337-[0-9a-f]{16}", stated["chain_id"])
+    assert re.fullmatch("cairn-1337-[0-9a-f]{24}", stated["chain_id"])
     assert stated["genesis_time"] == "2025-01-01T00:00:00Z"
     assert stated["consensus_params"]["version"]["app"] == str(RULES_VERSION)
     keys = [base64.b64decode(each["pub_key"]["value"]) for each in stated["validators"]]

@@ -11,7 +11,7 @@ from cairn.cli.node.home import Home, build_genesis, parse_alloc
 from cairn.config import FIELDS, Settings, load_settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.genesis import COIN, DEV_KEYS, dev_genesis
+from cairn.domain.genesis import COIN, DEV_KEYS, DEV_SIGNER, dev_genesis
 from cairn.domain.types import MAX_UINT256
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
@@ -39,7 +39,7 @@ def test_the_settings_file_explains_every_setting_and_every_genesis_key(tmp_path
     text = home.config_file.read_text()
     assert all(f"\n#{name} = " in text for name in FIELDS)
     keys = re.findall(r'^  "(\w+)"', home.genesis_file.read_text(), re.MULTILINE)
-    assert len(keys) == 6
+    assert len(keys) == 7
     assert all(f"#   {key} " in text for key in keys)
 
 
@@ -92,7 +92,7 @@ def test_a_settings_file_that_is_not_text_is_named(tmp_path: Path) -> None:
 
 def test_a_new_chain_starts_now_with_the_given_balances() -> None:
     before = int(time.time())
-    genesis = build_genesis(7, 1, 21_000, [f"{FIRST}=5", f"{SECOND}=1.5coins"])
+    genesis = build_genesis(7, 1, 21_000, [f"{FIRST}=5", f"{SECOND}=1.5coins"], DEV_SIGNER)
     assert before <= genesis.timestamp <= time.time()
     assert genesis.alloc == {DEV_KEYS[0][0]: 5, DEV_KEYS[1][0]: 3 * COIN // 2}
 
@@ -111,7 +111,7 @@ def test_a_genesis_with_a_rule_out_of_range_is_refused(
     chain_id: int, gas_price: int, block_gas_limit: int, alloc: list[str], message: str
 ) -> None:
     with pytest.raises(InvalidConfig, match=message):
-        build_genesis(chain_id, gas_price, block_gas_limit, alloc)
+        build_genesis(chain_id, gas_price, block_gas_limit, alloc, DEV_SIGNER)
 
 
 def test_an_allocation_is_in_wei_or_has_a_unit() -> None:
