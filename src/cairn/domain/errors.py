@@ -6,7 +6,7 @@ NodeError
 │   │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery
 │   │   ├── HTTP        MalformedRequest, ForbiddenHost, ForbiddenOrigin, MethodNotAllowed, RequestTimeout,
 │   │   │               BodyTooLarge, UnsupportedMediaType, UpgradeRequired, HeadersTooLarge,
-│   │   │               IdempotencyKeyReused
+│   │   │               IdempotencyKeyReused, StatementTooLong
 │   │   ├── NotFound    PathNotFound, TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept), NotSignedYet,
 │   │   │               NotADevChain
 │   │   ├── TxRejected  InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh,
@@ -373,6 +373,15 @@ class IdempotencyKeyReused(Rejected):
     code = "IDEMPOTENCY_KEY_REUSED"
     status = 422
     title = "The Idempotency-Key belongs to another request"
+
+
+class StatementTooLong(Rejected):
+    """The account has more changes between the two blocks than one statement may have. `detail` says where to cut."""
+
+    code = "STATEMENT_TOO_LONG"
+    status = 422
+    title = "The statement has too many changes"
+    hint = "make several statements, each from the block after the one before"
 
 
 class Limited(Rejected):

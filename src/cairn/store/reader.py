@@ -103,6 +103,21 @@ class ChainReader:
         entry = self._database.first_of_prefix(keys.ACCOUNTS, keys.version_key(address, height))
         return None if entry is None else keys.decode_version(*entry)
 
+    def versions_between(self, address: Address, first: int, last: int, count: int) -> list[Version]:
+        """At most `count` versions of the account from height `first` to `last`, the oldest first."""
+        heights = self.heights_between(address, first, last, count)
+        return [self._version_at(address, height) for height in heights]
+
+    def heights_between(self, address: Address, first: int, last: int, count: int) -> list[int]:
+        """Their heights. Only blocks that are kept count."""
+        first, last = max(first, self.base), min(last, self.visible)
+        if first > last:
+            return []
+        # A later version has a lower key.
+        low, high = keys.version_key(address, last), keys.version_key(address, first)
+        found = self._database.keys_between(keys.ACCOUNTS, low, high, count, is_ascending=False)
+        return [keys.decode_version_key(key)[1] for key in found]
+
     def find_use(self, address: Address, how: int, height: int) -> Version | None:
         """The newest version up to `height` in which the account has such a transaction, if it is kept."""
         version = self.find_version(address, height)
@@ -115,6 +130,10 @@ class ChainReader:
         height = version.before(how)
         if height < self.base:
             return None
+        return self._version_at(address, height)
+
+    def _version_at(self, address: Address, height: int) -> Version:
+        """A version that must be there. Raises `Corrupt`."""
         key = keys.version_key(address, height)
         value = self._database.get(keys.ACCOUNTS, key)
         if value is None:

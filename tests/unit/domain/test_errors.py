@@ -58,6 +58,7 @@ def test_codes_never_change() -> None:
         "NonceTooHigh": ("NONCE_TOO_HIGH", 422),
         "UpdateRefused": ("UPDATE_REFUSED", 422),
         "IdempotencyKeyReused": ("IDEMPOTENCY_KEY_REUSED", 422),
+        "StatementTooLong": ("STATEMENT_TOO_LONG", 422),
         "UpgradeRequired": ("UPGRADE_REQUIRED", 426),
         "RateLimited": ("RATE_LIMITED", 429),
         "SenderLimit": ("SENDER_LIMIT", 429),

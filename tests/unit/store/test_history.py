@@ -215,3 +215,22 @@ def test_an_entry_of_a_transaction_that_is_not_there_is_damage(chain: ChainStore
 def test_a_key_of_another_length_is_damage() -> None:
     with pytest.raises(Corrupt, match="a stored reference has a key of 9 bytes"):
         keys.height_of_reference(bytes(9))
+
+
+def test_versions_between_heights_are_the_oldest_first_and_no_more_are_read_than_asked_for(
+    chain: ChainStore, reads: list[int]
+) -> None:
+    busy_shop(chain, 30)
+
+    def heights(first: int, last: int, count: int = 99) -> list[int]:
+        return [version.height for version in chain.versions_between(SHOP, first, last, count)]
+
+    assert heights(0, 99) == list(range(31)), "genesis, too"
+    assert heights(7, 9) == [7, 8, 9]
+    assert [heights(10, 5), heights(31, 99)] == [[], []]
+    reads.clear()
+    assert heights(7, 30, count=2) == [7, 8]
+    assert reads == [7, 8]
+    assert chain.versions_between(address(77), 0, 99, 5) == [], "an account without any"
+    between = [version.height for version in chain.versions_between(CUSTOMER, 3, 30, 5)]
+    assert between == [30], "of one account alone"
