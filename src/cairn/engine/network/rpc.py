@@ -1,18 +1,24 @@
 """CometBFT's JSON-RPC over one connection that is kept open: a few calls of ours, nothing more."""
 
 import asyncio
+import re
 from typing import Annotated, Generic, TypeVar
 
 import httptools
 import msgspec
 
+from cairn.engine.network.commits import CommitAnswer, EngineCommit, read_commit
 from cairn.running_clock import Countdown
 
 LARGEST_READ_BYTES = 65_536
+LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
+"""Far more than any answer has that is asked for here, with the most validators and the most peers."""
 RPC_TIMEOUT_S = 5.0
 """For what changes CometBFT's mempool."""
 IN_CACHE = "tx already exists in cache"
 """CometBFT's text, in `data` of an error, for a transaction that it already has."""
+_NO_SUCH_HEIGHT = re.compile("height [0-9]+ (is not available|must be less than or equal)")
+"""The same for a block that it has pruned, or does not have yet."""
 
 
 class RpcAway(Exception):
@@ -97,6 +103,7 @@ _STATUS = msgspec.json.Decoder(_RpcAnswer[_Status])
 _CONSENSUS = msgspec.json.Decoder(_RpcAnswer[_Consensus])
 _NET_INFO = msgspec.json.Decoder(_RpcAnswer[_NetInfo])
 _BROADCAST = msgspec.json.Decoder(_RpcAnswer[object])
+_COMMIT = msgspec.json.Decoder(_RpcAnswer[CommitAnswer])
 
 
 class Rpc:
@@ -129,6 +136,21 @@ class Rpc:
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         """Send something to CometBFT's mempool. Returns None, or why it was not tried. Raises `RpcAway`."""
         return (await self._answer("broadcast_tx_async", _BROADCAST, params={"tx": raw})).error
+
+    async def commit(self, height: int | None = None) -> EngineCommit | None:
+        """The header of this height and the votes for it; by default the newest. None if it is not there, or not any
+        more. Raises `RpcAway`.
+        """
+        params = {} if height is None else {"height": str(height)}
+        answer = await self._answer("commit", _COMMIT, params=params)
+        if answer.error is not None and not _NO_SUCH_HEIGHT.search(answer.error.data):
+            raise RpcAway(str(answer.error))
+        if answer.result is None:
+            return None
+        try:
+            return read_commit(answer.result)
+        except ValueError as error:
+            raise RpcAway(f"not an answer to commit: {error}") from None
 
     def close(self) -> None:
         if self._writer is not None:
@@ -179,6 +201,8 @@ class Rpc:
             if not data:
                 raise ConnectionResetError("the connection was closed")
             parser.feed_data(data)
+            if answer.size_bytes > LARGEST_ANSWER_BYTES:
+                raise ConnectionAbortedError(f"the answer is longer than {LARGEST_ANSWER_BYTES} bytes")
         # Break the reference cycle: otherwise large answers would stay in memory until a garbage collection.
         del answer.parser
         if not answer.keep_alive:
@@ -202,6 +226,7 @@ class _HttpAnswer:
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
         self.parts: list[bytes] = []
+        self.size_bytes = 0
         self.keep_alive = False
         self.complete = False
 
@@ -211,6 +236,7 @@ class _HttpAnswer:
 
     def on_body(self, body: bytes) -> None:
         self.parts.append(body)
+        self.size_bytes += len(body)
 
     def on_message_complete(self) -> None:
         self.complete = True

@@ -212,3 +212,58 @@ async def test_a_cancellation_is_never_lost_in_an_answer() -> None:
             for _ in range(MOST_TURNS):
                 await asyncio.sleep(0)
             assert polling.done()
+
+
+COMMIT = Path(__file__).with_name("commit.json")
+
+
+async def test_a_commit_of_a_height_and_the_newest() -> None:
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": json.loads(COMMIT.read_text())}).encode()
+    async with serving(lambda request: http(answer)) as (server, rpc):
+        for height in (2, None):
+            commit = await rpc.commit(height)
+            assert commit is not None
+            assert (commit.header.height, commit.is_canonical) == (2, True)
+        asked = [call["params"] for call in server.requests if isinstance(call, dict)]
+        assert asked == [{"height": "2"}, {}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": None},
+        {"error": {"code": -32603, "data": "height 9 must be less than or equal to the current blockchain height 2"}},
+        {"error": {"code": -32603, "data": "height 1 is not available, lowest height is 2"}},
+    ],
+)
+async def test_a_commit_that_cometbft_does_not_have_is_none(answer: dict[str, object]) -> None:
+    async with serving(lambda request: http(json.dumps({"id": 1, **answer}).encode())) as (_, rpc):
+        assert await rpc.commit(9) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -32603, "message": "Internal error", "data": "panic"}},
+        {"result": {}},
+        {"result": {**json.loads(COMMIT.read_text()), "canonical": "yes"}},
+    ],
+)
+async def test_any_other_answer_to_commit_is_an_rpc_that_is_away(answer: dict[str, object]) -> None:
+    async with serving(lambda request: http(json.dumps({"id": 1, **answer}).encode())) as (_, rpc):
+        with pytest.raises(RpcAway):
+            await rpc.commit(2)
+
+
+async def test_a_commit_at_no_time_is_an_rpc_that_is_away() -> None:
+    answer = COMMIT.read_text().replace("2026-11-18T00:35:05.115892548Z", "yesterday")
+    async with serving(lambda request: http(b'{"result":%b}' % answer.encode())) as (_, rpc):
+        with pytest.raises(RpcAway, match="not a time"):
+            await rpc.commit(2)
+
+
+async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.engine.network.rpc.LARGEST_ANSWER_BYTES", 1_000)
+    async with serving(lambda request: http(b" " * 1_001 + STATUS)) as (_, rpc):
+        with pytest.raises(RpcAway, match="longer than 1000 bytes"):
+            await rpc.status()
