@@ -48,6 +48,8 @@ def _type_of(schema: Json) -> str:
             return "bigint"
         case {"type": "string"}:
             return "string"
+        case {"type": "object"}:
+            return "Record<string, unknown>"
     raise ValueError(f"no type for {schema}")
 
 
