@@ -444,8 +444,9 @@ class Proof:
         )
         need(first <= last <= self.head.height, "from, to and the signed block are not in order")
         need(("state" in self.file) != ("next" in self.file), "there must be one of state and next")
-        height, held, opening = NEVER, None, None
-        entries: list[Json] = []
+        height, entries = NEVER, []
+        held: Account | None = None
+        opening: Account | None = None
 
         def link(touched: int, before: Account) -> None:
             follows = touched < first if held is None else (touched, before) == (height, held)
