@@ -51,7 +51,7 @@ def lone(seed: str = "lone", **more: Any) -> ProofChain:
 
 
 def forked() -> ProofChain:
-    """The same genesis and first blocks as the lone chain; then its operator wrote another history."""
+    """A chain whose operator rewrote history: it shares only its genesis with the lone chain."""
     chain = ProofChain("lone", balances=FUNDS)
     miner = chain.proposer_named("ada")
     chain.add([chain.pay(ALICE, CAROL.address, 999 * COIN, 0)], miner)
