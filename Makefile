@@ -51,7 +51,7 @@ check: $(STAMP) ## Lint, types, layers, texts and unit tests, also of the explor
 
 check-js: js ## Types and lint of the explorer's JavaScript
 	$(JS)/tsc --project tsconfig.json
-	$(JS)/eslint --config tests/js/eslint.config.js src/cairn/explorer tests/js
+	$(JS)/eslint --config tests/js/eslint.config.js src/cairn/explorer tests/js verify
 
 test: cometbft programs js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
 

@@ -25,6 +25,7 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 FILE_NAME = re.compile(r"([a-z]+/)?[a-z0-9]+\.[a-z]+")
@@ -80,7 +81,7 @@ class Explorer:
     @Operation(
         "GET /explorer/{asset}",
         "description",
-        Parameter("asset", "Name of the file.", text_of(r"^[a-z0-9]+\.(js|css|html|svg)$"), "api.js"),
+        Parameter("asset", "Name of the file.", text_of(r"^[a-z0-9]+\.(js|mjs|css|html|svg)$"), "api.js"),
         file_answer("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml"),
         404,
     )

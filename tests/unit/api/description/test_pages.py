@@ -20,9 +20,9 @@ from tests.support.scripted_gateway import INFO, request
 
 DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]
 FILES = sorted(path.relative_to(STATIC_DIRECTORY).as_posix() for path in STATIC_DIRECTORY.rglob("*.*"))
-MODULES = {file for file in FILES if file.endswith(".js")}
+MODULES = {file for file in FILES if file.endswith((".js", ".mjs"))}
 PAGE = (STATIC_DIRECTORY / "index.html").read_text()
-MAX_PAGE_BYTES = 250_000
+MAX_PAGE_BYTES = 280_000
 
 
 def get(path: str, view: ChainView | None = None, settings: Settings | None = None, **headers: str) -> httpx.Response:
@@ -98,7 +98,8 @@ def test_every_file_of_the_explorer_is_served_with_its_type(file: str) -> None:
     answer = get(f"/explorer/{file}")
     assert answer.status_code == 200
     assert answer.content == (STATIC_DIRECTORY / file).read_bytes()
-    expected = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
+    script = "text/javascript"
+    expected = {"js": script, "mjs": script, "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
     assert answer.headers["content-type"].startswith(expected[file.rpartition(".")[2]])
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
@@ -152,6 +153,12 @@ def test_no_module_of_the_explorer_imports_from_elsewhere() -> None:
 
 def test_the_whole_explorer_is_small() -> None:
     assert sum((STATIC_DIRECTORY / file).stat().st_size for file in FILES) < MAX_PAGE_BYTES
+
+
+def test_the_verifier_of_the_explorer_is_the_one_that_others_copy() -> None:
+    original = Path(__file__).parents[4] / "verify" / "verify.mjs"
+    same = original.read_bytes() == (STATIC_DIRECTORY / original.name).read_bytes()
+    assert same, "run `cp verify/verify.mjs src/cairn/explorer/static`"
 
 
 def test_an_explorer_that_is_switched_off_is_not_found() -> None:
