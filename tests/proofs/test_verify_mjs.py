@@ -1,0 +1,89 @@
+"""verify.mjs decides each vector as its author meant, alone and by its command."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.proofs.vectors import Case, read_vectors
+
+CASES = read_vectors()
+VERIFIER = Path(__file__).parents[2] / "verify" / "verify.mjs"
+RUBBISH = ("", "{}", "[]", "null", "7", '"a"', "[" * 100_000, '{"format": "cairn-receipt-1"}', '{"certificate": []}')
+
+
+@pytest.fixture(scope="module")
+def answers(js_packages: Path) -> list[dict[str, object]]:
+    return answer([*CASES, *(CASES[0]._replace(file=text.encode()) for text in RUBBISH)], js_packages)
+
+
+def answer(cases: list[Case], js_packages: Path) -> list[dict[str, object]]:
+    """What the verifier says of each, in one process."""
+    rows = [
+        {"genesis": case.genesis.decode("latin-1"), "file": case.file.decode("latin-1"), "at": case.at}
+        | {"witness": case.witness}
+        for case in cases
+    ]
+    done = subprocess.run(
+        ["node", "--no-warnings", js_packages.with_name("verify_lines.mjs")],
+        input="".join(json.dumps(row) + "\n" for row in rows),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_verifier_decides_each_vector_as_meant(answers: list[dict[str, object]]) -> None:
+    wrong = [
+        (case.name, case.why, said.get("reason"))
+        for case, said in zip(CASES, answers[: len(CASES)], strict=True)
+        if case.valid != said["valid"]
+    ]
+    assert wrong == []
+
+
+def test_verifier_names_what_does_not_hold(answers: list[dict[str, object]]) -> None:
+    said = {case.name: reply.get("reason") for case, reply in zip(CASES, answers, strict=False)}
+    assert said["payment of another amount"] == "payment: the path does not lead to the root in the block"
+    assert said["genesis of another network"] == "signed for another chain, or for another genesis"
+    assert said["66 of 100 signed"] == "only 66 of 100 of the voting power signed"
+
+
+def test_what_is_no_proof_is_refused_and_never_fails(answers: list[dict[str, object]]) -> None:
+    assert [said["valid"] for said in answers[len(CASES) :]] == [False] * len(RUBBISH)
+
+
+def test_command_prints_what_is_proven_and_ends_with_0(js_packages: Path, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "trusted block is a descendant")
+    code, printed = run(case, tmp_path, "--at", str(case.at))
+    report = json.loads(printed)
+    assert (code, report["signed"]) == (0, None)
+    case = next(case for case in CASES if case.name.startswith("receipt of a type 1") and "three changes" in case.name)
+    code, printed = run(case, tmp_path)
+    report = json.loads(printed)
+    assert (code, report["format"], report["signed"]["steps"]) == (0, "cairn-receipt-1", 3)
+    assert bytes.fromhex(report["payment"]["data"]) == b"invoice 4711"
+
+
+def test_command_prints_why_nothing_is_proven_and_ends_with_1(js_packages: Path, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "payment of another amount")
+    said = "NOT PROVEN: payment: the path does not lead to the root in the block\n"
+    assert run(case, tmp_path) == (1, said)
+
+
+def test_command_without_its_files_ends_with_1(js_packages: Path, tmp_path: Path) -> None:
+    for arguments in ([], ["none"], ["none", "none"], ["--at"]):
+        done = subprocess.run(["node", VERIFIER, *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert done.stdout.startswith("NOT PROVEN: ")
+
+
+def run(case: Case, directory: Path, *options: str) -> tuple[int, str]:
+    genesis, file = directory / "genesis.json", directory / "file.json"
+    genesis.write_bytes(case.genesis)
+    file.write_bytes(case.file)
+    done = subprocess.run(["node", VERIFIER, genesis, file, *options], capture_output=True, text=True)
+    assert not done.stderr
+    return done.returncode, done.stdout
