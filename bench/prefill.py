@@ -32,8 +32,7 @@ def store_block(chain: ChainStore, txs: Sequence[Tx], timestamp: int) -> None:
     outcome = build_block(
         parent=chain.head_header,
         parent_hash=chain.head_hash,
-        lattice=chain.lattice,
-        view=chain,
+        state=chain,
         txs=txs,
         timestamp=timestamp,
         proposer=ZERO_ADDRESS,

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidBlock
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_outcome
-from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, build_block
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,
-    EMPTY_ACCOUNT,
     LEGACY,
     TRANSFER_GAS,
     ZERO_ADDRESS,
@@ -24,6 +22,7 @@ from cairn.domain.types import (
     Tx,
     TxHash,
 )
+from tests.support.memory_state import MemoryState, naive_root, naive_state_root
 from tests.support.verified_block import verify_block
 
 PEOPLE = [ZERO_ADDRESS, *(Address(bytes([number]) * 20) for number in range(1, 6))]
@@ -59,28 +58,24 @@ txs = st.builds(
 blocks = st.lists(st.tuples(st.lists(txs, max_size=8), people, st.integers(0, 300)), min_size=1, max_size=5)
 
 
-class Chain:
+class Chain(MemoryState):
     """A state in memory that blocks are applied to."""
 
     def __init__(self) -> None:
         outcome = genesis_outcome(GENESIS)
+        super().__init__(outcome)
         self.head = outcome.block
-        self.lattice = outcome.lattice
-        self.accounts = dict(outcome.accounts)
-
-    def account(self, address: Address) -> Account:
-        return self.accounts.get(address, EMPTY_ACCOUNT)
 
     def build(self, block_txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
         head = self.head
-        return build_block(head.header, head.hash, self.lattice, self, block_txs, timestamp, proposer, GENESIS.rules)
+        return build_block(head.header, head.hash, self, block_txs, timestamp, proposer, GENESIS.rules)
 
     def verify(self, block: SealedBlock) -> BlockOutcome:
-        return verify_block(self.head.header, self.head.hash, self.lattice, self, block, GENESIS.rules)
+        return verify_block(self.head.header, self.head.hash, self, block, GENESIS.rules)
 
     def commit(self, outcome: BlockOutcome) -> None:
-        self.head, self.lattice = outcome.block, outcome.lattice
-        self.accounts.update(outcome.accounts)
+        self.head = outcome.block
+        self.apply(outcome)
 
 
 def applicable(chain: Chain, offered: Sequence[Tx], proposer: Address, timestamp: int) -> list[Tx]:
@@ -107,7 +102,8 @@ def apply_plainly(chain: Chain, block_txs: Sequence[Tx], proposer: Address) -> d
         state[tx.to] = Account(recipient.balance + tx.value, recipient.nonce)
     for tx in block_txs:
         state[proposer] = Account(state[proposer].balance + tx.fee, state[proposer].nonce)
-    return {address: account for address, account in state.items() if account != chain.account(address)}
+    named = {address for tx in block_txs for address in (tx.sender, tx.to)}
+    return {who: account for who, account in state.items() if who in named or account != chain.account(who)}
 
 
 @settings(max_examples=100)
@@ -116,6 +112,7 @@ def test_supply_is_conserved_and_a_second_run_gives_the_same_hashes(
     offers: list[tuple[list[Tx], Address, int]],
 ) -> None:
     chain, replay = Chain(), Chain()
+    hashes: list[bytes] = [chain.head.hash]
     for offered, proposer, timestamp in offers:
         block_txs = applicable(chain, offered, proposer, timestamp)
         outcome = chain.build(block_txs, timestamp, proposer)
@@ -126,30 +123,18 @@ def test_supply_is_conserved_and_a_second_run_gives_the_same_hashes(
         assert replay.head == chain.head
         assert sum(account.balance for account in chain.accounts.values()) == SUPPLY
         assert all(account.balance >= 0 for account in chain.accounts.values())
-        from_scratch = [(address, EMPTY_ACCOUNT, account) for address, account in sorted(chain.accounts.items())]
-        assert chain.head.header.state_root == Lattice.empty().updated(from_scratch).root
+        assert chain.head.header.state_root == naive_state_root(chain)
+        assert chain.head.header.history_root == naive_root(hashes)
+        hashes.append(chain.head.hash)
 
 
 @settings(max_examples=100)
 @given(st.lists(txs, max_size=8), txs, people)
 def test_one_bad_transaction_refuses_the_whole_block(offered: list[Tx], last: Tx, proposer: Address) -> None:
     chain = Chain()
-    before = (dict(chain.accounts), chain.lattice)
+    before = (dict(chain.accounts), chain.tree.root)
     taken = applicable(chain, offered, proposer, 0)
     ahead = msgspec.structs.replace(last, nonce=len(taken) + 1)
     with pytest.raises(InvalidBlock, match="block 1"):
         chain.build([*taken, ahead], 0, proposer)
-    assert (chain.accounts, chain.lattice) == before
-
-
-people_accounts = st.dictionaries(people, st.builds(Account, st.integers(0, 2**256 - 1), st.integers(0, 2**64 - 1)))
-
-
-@settings(max_examples=100)
-@given(people_accounts, people_accounts)
-def test_the_state_root_depends_on_the_state_alone(start: dict[Address, Account], end: dict[Address, Account]) -> None:
-    def root_of(state: dict[Address, Account]) -> Lattice:
-        return Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in state.items())
-
-    changes = [(who, start.get(who, EMPTY_ACCOUNT), end.get(who, EMPTY_ACCOUNT)) for who in PEOPLE]
-    assert root_of(start).updated(changes) == root_of(end)
+    assert (chain.accounts, chain.tree.root) == before

@@ -46,7 +46,7 @@ def test_a_restored_chain_is_the_same_chain(before: list[Drawn], after: list[Dra
         for block in [*before, [(0, PEOPLE[1], 1, b"")]]:
             add(chain, block)
         restore_snapshot(joining, take_snapshot(chain))
-        assert (head_of(joining), joining.lattice) == (head_of(chain), chain.lattice)
+        assert (head_of(joining), joining.tree.levels) == (head_of(chain), chain.tree.levels)
         for who, version in chain.accounts_at(chain.visible):
             assert joining.account(who) == version.account
         assert [add(chain, block) for block in after] == [add(joining, block) for block in after]

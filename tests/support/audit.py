@@ -9,16 +9,18 @@ from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.headers import block_hash
-from cairn.domain.lattice import Lattice
-from cairn.domain.merkle import tx_root
+from cairn.domain.history import HistoryNode, load_history
+from cairn.domain.merkle import EMPTY_ROOT, tx_root
+from cairn.domain.state_tree import Place, StateTree, StateUpdate, TreeUpdate, leaves_in_order, record_leaf
 from cairn.domain.transactions import decode_record, encode_record, rebuild_tx
 from cairn.domain.transition import BlockOutcome, GovernanceChange
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Rules, SealedBlock, Tx
+from cairn.domain.types import Address, Rules, SealedBlock, Tx
 from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 from tests.support.disk import database_of
+from tests.support.memory_state import MemoryState
 from tests.support.verified_block import verify_block
 
 
@@ -28,13 +30,16 @@ def audit(chain: ChainStore) -> int:
     Returns the height that it started from. Raises `Corrupt`.
     """
     base = chain.base
-    if _replay(database_of(chain), base, chain.visible, chain.genesis) != chain.lattice:
-        raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {chain.visible}")
+    replayed = _replay(database_of(chain), base, chain.visible, chain.genesis)
+    if replayed.tree.levels != chain.tree.levels:
+        raise Corrupt(f"the state tree is not the one that follows from the blocks up to {chain.visible}")
+    if replayed.history != chain.history:
+        raise Corrupt(f"the history is not the one that follows from the blocks up to {chain.visible}")
     return base
 
 
-def _replay(database: Database, base: int, head_height: int, genesis: Genesis) -> Lattice:
-    """Replay the chain from its base up to its head; returns the state's sum. Raises `Corrupt` at a difference."""
+def _replay(database: Database, base: int, head_height: int, genesis: Genesis) -> "_Replay":
+    """Replay the chain from its base up to its head; returns what it leads to. Raises `Corrupt` at a difference."""
     replay = _Replay(database, base, head_height)
     if base == 0:
         outcome = genesis_outcome(genesis)
@@ -48,32 +53,27 @@ def _replay(database: Database, base: int, head_height: int, genesis: Genesis) -
         change = replay.load_governance_change(height, governance)
         balances = replay.load_balances(height, genesis)
         try:
-            outcome = verify_block(
-                parent.header, parent.hash, outcome.lattice, replay, block, genesis.rules, change, balances
-            )
+            outcome = verify_block(parent.header, parent.hash, replay, block, genesis.rules, change, balances)
         except InvalidBlock as error:
             raise Corrupt(f"the stored chain breaks its own rules: {error.detail}") from error
         replay.compare(outcome)
         governance = outcome.governance or governance
     replay.compare_totals()
-    return outcome.lattice
+    return replay
 
 
-class _Replay:
+class _Replay(MemoryState):
     """The state as the replay has it, compared step by step with what is stored."""
 
     def __init__(self, database: Database, base: int, head_height: int) -> None:
+        super().__init__()
         self._database = database
         self._base = base
         self._chain = ChainReader(database, head_height, base)
-        self._accounts: dict[Address, Account] = {}
         self._last: dict[Address, tuple[int, int]] = {}
         """The heights at which an account last sent, and received."""
         self._totals = dict.fromkeys((keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS), 0)
-        self._totals |= dict.fromkeys((keys.TX_INDEX, keys.ACCOUNTS, keys.REFERENCES), 0)
-
-    def account(self, address: Address) -> Account:
-        return self._accounts.get(address, EMPTY_ACCOUNT)
+        self._totals |= dict.fromkeys((keys.TX_INDEX, keys.ACCOUNTS, keys.REFERENCES, keys.CHANGES), 0)
 
     def load_base(self, rules: Rules) -> BlockOutcome:
         """The oldest block that is kept, with the state that it left, checked against its header."""
@@ -83,15 +83,30 @@ class _Replay:
         self._expect(base, "hash", block.hash, block_hash(block.header))
         self._expect(base, "root of the transactions", block.header.tx_root, tx_root(hashes))
         self._compare_block(block)
-        for address, version in self._chain.accounts_at(base):
-            self._accounts[address] = version.account
+        versions = dict(self._chain.accounts_at(base))
+        ordered = sorted(versions)
+        for address, following in zip(ordered, [*ordered[1:], *ordered[:1]], strict=True):
+            version = versions[address]
+            self.accounts[address] = version.account
+            self.places[address] = Place(version.number, version.touched, following)
             self._last[address] = version.latest(keys.SENT), version.latest(keys.RECEIVED)
-        lattice = Lattice.empty().with_accounts(self._accounts.items())
         governance = self._governance_at(base)
-        if governance is not None:
-            lattice = lattice.with_record(None, encode_governance(governance))
-        self._expect(base, "state root", lattice.root, block.header.state_root)
-        return BlockOutcome(block, {}, lattice, governance)
+        record = record_leaf(None if governance is None else encode_governance(governance))
+        leaves = leaves_in_order(
+            {address: (self.accounts[address], self.places[address]) for address in ordered}, record
+        )
+        self.tree = StateTree.from_leaves(leaves)
+        self._expect(base, "state root", self.tree.root, block.header.state_root)
+        before = load_history(self._chain.read_history_node, base)
+        self._expect(base, "history root", before.root, block.header.history_root)
+        self.history, nodes = before.append(block.hash)
+        self._compare_history(base, nodes)
+        update = StateUpdate(TreeUpdate(self.tree.size, self.tree.root, []), EMPTY_ROOT, [], {}, {})
+        return BlockOutcome(block, {}, update, self.history, nodes, governance)
+
+    def _compare_history(self, height: int, nodes: list[HistoryNode]) -> None:
+        for level, index, node in nodes:
+            self._expect(height, "node of the history", self._chain.find_history_node(level, index), node)
 
     def _governance_at(self, height: int) -> Governance | None:
         """The validators as of `height`. Their changes are few, so all of them are looked at."""
@@ -140,7 +155,13 @@ class _Replay:
         block = outcome.block
         height = block.header.height
         self._compare_block(block)
-        self._compare_versions(height, block.txs, outcome.accounts)
+        self._compare_versions(height, block.txs, outcome)
+        self._compare_history(height, outcome.history_nodes)
+        self._expect(
+            height, "list of touched accounts", self._chain.change_leaves(height), b"".join(outcome.state.change_leaves)
+        )
+        self._totals[keys.CHANGES] += bool(outcome.state.change_leaves)
+        self.apply(outcome)
         for family in (keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES):
             self._totals[family] += 1
         self._totals[keys.TXS] += keys.chunk_count(len(block.txs))
@@ -161,21 +182,22 @@ class _Replay:
                 key = blake2b(address + tx.data, digest_size=8).digest() + keys.encode_location(height, position)
                 self._expect(height, "reference", self._database.get(keys.REFERENCES, key), b"")
 
-    def _compare_versions(self, height: int, txs: tuple[Tx, ...], changed: dict[Address, Account]) -> None:
-        uses: dict[Address, list[int]] = {address: [] for address in changed}
+    def _compare_versions(self, height: int, txs: tuple[Tx, ...], outcome: BlockOutcome) -> None:
+        uses: dict[Address, list[int]] = {address: [] for address in sorted(outcome.accounts)}
         for position, tx in enumerate(txs):
             for address in {tx.sender, tx.to}:
                 how = keys.SENT * (address == tx.sender) + keys.RECEIVED * (address == tx.to)
                 uses.setdefault(address, []).append(4 * position + how)
-        for address, used in uses.items():
-            account = changed.get(address, self.account(address))
+        for index, (address, used) in enumerate(uses.items()):
             key = keys.version_key(address, height)
             value = self._database.get(keys.ACCOUNTS, key)
             sent, received = self._last.get(address, (keys.NEVER, keys.NEVER))
-            expected = keys.Version(height, account, sent, received, tuple(used))
+            before, number = self.places.get(address), outcome.state.places[address].number
+            touched = keys.NEVER if before is None else before.touched
+            account = outcome.accounts[address]
+            expected = keys.Version(height, account, sent, received, touched, number, index, tuple(used))
             found = None if value is None else keys.decode_version(key, value)
             self._expect(height, f"account 0x{address.hex()}", found, expected)
-            self._accounts[address] = account
             sends, receives = (any(use & how for use in used) for how in (keys.SENT, keys.RECEIVED))
             self._last[address] = height if sends else sent, height if receives else received
         self._totals[keys.ACCOUNTS] += len(uses)

@@ -35,7 +35,6 @@ def outcome_on(
     return build_block(
         chain.head_header,
         chain.head_hash,
-        chain.lattice,
         chain,
         txs,
         chain.head_header.timestamp + 1,

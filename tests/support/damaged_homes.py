@@ -93,7 +93,7 @@ def make_blocks(chain: ChainStore, first: int, count: int) -> None:
     for nonce in range(first, first + count):
         header, rules = chain.head_header, chain.genesis.rules
         txs, time = [signed(nonce, data=data_by_number(nonce))], header.timestamp + 1
-        made = build_block(header, chain.head_hash, chain.lattice, chain, txs, time, ZERO_ADDRESS, rules)
+        made = build_block(header, chain.head_hash, chain, txs, time, ZERO_ADDRESS, rules)
         chain.commit(made)
 
 

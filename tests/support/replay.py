@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, build_block
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, SealedBlock, Tx, TxHash
+from cairn.domain.types import Account, Address, BlockHash, BlockHeader, SealedBlock, Tx, TxHash
+from tests.support.memory_state import MemoryState
 from tests.support.public import PublicNode
 
 
@@ -21,7 +21,9 @@ def header_of(shown: Mapping[str, Any]) -> BlockHeader:
         previous_hash=BlockHash(raw(shown["previousHash"])),
         timestamp=shown["timestamp"],
         tx_root=raw(shown["transactionsRoot"]),
+        changes_root=raw(shown["receiptsRoot"]),
         state_root=raw(shown["stateRoot"]),
+        history_root=raw(shown["mixHash"]),
         gas_used=shown["gasUsed"],
         proposer=Address(raw(shown["proposer"])),
         chain_id=shown["chainId"],
@@ -36,27 +38,25 @@ class Replay:
 
     def __init__(self, genesis: Genesis) -> None:
         self._genesis = genesis
-        self.accounts: dict[Address, Account] = {}
+        self._state = MemoryState()
+        self.accounts = self._state.accounts
         self.heights: dict[str, int] = {}
         """Every transaction with the height that holds it."""
-        self._lattice = Lattice.empty()
         self._adopt(genesis_outcome(genesis))
 
     def account(self, address: Address) -> Account:
-        return self.accounts.get(address, EMPTY_ACCOUNT)
+        return self._state.account(address)
 
     def _adopt(self, outcome: BlockOutcome) -> None:
         self.head: SealedBlock = outcome.block
-        self.accounts.update(outcome.accounts)
-        self._lattice = outcome.lattice
+        self._state.apply(outcome)
 
     def apply(self, shown: Mapping[str, Any], txs: list[Tx]) -> None:
         """Build the block again. Raises `AssertionError` unless it has the hash that the node shows."""
         outcome = build_block(
             self.head.header,
             self.head.hash,
-            self._lattice,
-            self,
+            self._state,
             txs,
             shown["timestamp"],
             Address(raw(shown["proposer"])),

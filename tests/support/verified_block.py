@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 
 from cairn.domain.errors import InvalidBlock
-from cairn.domain.lattice import Lattice
-from cairn.domain.transition import BlockOutcome, GovernanceChange, StateView, build_block
+from cairn.domain.transition import BlockOutcome, GovernanceChange, ParentState, build_block
 from cairn.domain.types import Address, BlockHash, BlockHeader, Rules, SealedBlock
 
 
 def verify_block(
     parent: BlockHeader,
     parent_hash: BlockHash,
-    lattice: Lattice,
-    view: StateView,
+    state: ParentState,
     block: SealedBlock,
     rules: Rules,
     governance: GovernanceChange | None = None,
@@ -21,7 +19,7 @@ def verify_block(
     """Apply `block` again and compare. Raises `InvalidBlock` naming the first field that differs."""
     given = block.header
     outcome = build_block(
-        parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules, governance, balances
+        parent, parent_hash, state, block.txs, given.timestamp, given.proposer, rules, governance, balances
     )
     built = outcome.block
     for field in BlockHeader.__struct_fields__:

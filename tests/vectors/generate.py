@@ -1,16 +1,15 @@
 """Writes the JSON vectors beside this file: `python tests/vectors/generate.py`.
 
 Nothing here comes from the node's own code. Transactions and addresses are eth-account's; headers, roots and the state
-hash are computed by the plainest reading of their definition, with `rlp`, hashlib and BLAKE3.
+hash are computed by the plainest reading of their definition, with `rlp` and hashlib.
 """
 
 import json
 from collections.abc import Sequence
-from hashlib import sha256
+from hashlib import sha256, shake_256
 from pathlib import Path
 
 import rlp  # type: ignore[import-untyped]
-from blake3 import blake3
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
@@ -27,7 +26,7 @@ def hexed(raw: bytes) -> str:
 
 def seeded(label: str, size: int) -> bytes:
     """Bytes that look random and are the same on every run."""
-    return blake3(label.encode()).digest(length=size)
+    return shake_256(label.encode()).digest(size)
 
 
 def typed_transaction(
@@ -207,29 +206,42 @@ def merkle() -> list[Json]:
     return vectors
 
 
-def account_vector(address: bytes, balance: int, nonce: int) -> list[int]:
-    stream = blake3(address + balance.to_bytes(32, "big") + nonce.to_bytes(8, "big")).digest(length=2048)
-    return [int.from_bytes(stream[at : at + 2], "little") for at in range(0, 2048, 2)]
-
-
-def state(accounts: Sequence[tuple[bytes, int, int]]) -> Json:
-    lanes = [0] * 1024
-    for account in accounts:
-        lanes = [(lane + more) % 65_536 for lane, more in zip(lanes, account_vector(*account), strict=True)]
-    total = b"".join(lane.to_bytes(2, "little") for lane in lanes)
-    return {
-        "accounts": [
-            {"address": hexed(address), "balance": str(balance), "nonce": nonce} for address, balance, nonce in accounts
-        ],
-        "sumSha256": hexed(sha256(total).digest()),
-        "root": hexed(keccak(total)),
-    }
-
-
 def states() -> list[Json]:
-    many = [(seeded(f"account {index}", 20), 10**18 * index + index, index % 5) for index in range(1, 101)]
-    largest = (b"\xff" * 20, 2**256 - 1, 2**64 - 1)
-    return [state([]), state(many[:1]), state(many[:2]), state(many), state([*many, largest])]
+    """Two blocks on an empty state: the first touches all but the last account, the second every third of all."""
+    vectors: list[Json] = []
+    for count in (1, 2, 3, 7, 100):
+        blocks: list[list[tuple[bytes, int, int]]] = [
+            [(seeded(f"account {index}", 20), 10**18 * index + index, index % 5) for index in range(count)],
+            [(seeded(f"account {index}", 20), 2**256 - 1 - index, 2**64 - 1) for index in range(count, -1, -3)],
+        ]
+        accounts: dict[bytes, tuple[int, int, int]] = {}
+        vectors.append({"blocks": [touched_block(accounts, height, touched) for height, touched in enumerate(blocks)]})
+    return vectors
+
+
+def touched_block(
+    accounts: dict[bytes, tuple[int, int, int]], height: int, touched: Sequence[tuple[bytes, int, int]]
+) -> Json:
+    """A block on the accounts so far, which are in the order of their creation."""
+    changes = []
+    for address, balance, nonce in sorted(touched):
+        old_balance, old_nonce, old_height = accounts.get(address, (0, 0, 2**64 - 1))
+        before = old_height.to_bytes(8, "big") + old_balance.to_bytes(32, "big") + old_nonce.to_bytes(8, "big")
+        changes.append(address + before + balance.to_bytes(32, "big") + nonce.to_bytes(8, "big"))
+        accounts[address] = balance, nonce, height
+    order = sorted(accounts)
+    following = dict(zip(order, [*order[1:], order[0]], strict=True))
+    leaves = [keccak(b"")]
+    for address, (balance, nonce, last) in accounts.items():
+        tail = nonce.to_bytes(8, "big") + last.to_bytes(8, "big") + following[address]
+        leaves.append(address + balance.to_bytes(32, "big") + tail)
+    return {
+        "touched": [
+            {"address": hexed(address), "balance": str(balance), "nonce": nonce} for address, balance, nonce in touched
+        ],
+        "stateRoot": hexed(transactions_root(leaves)),
+        "receiptsRoot": hexed(transactions_root(changes)),
+    }
 
 
 Row = tuple[bytes, int, bytes, str]
@@ -266,8 +278,6 @@ def validator_set(
     record += b"\0" if leaving is None else b"\1" + validator_record(*leaving)
     record += admins_record(*admins) + evidence_count.to_bytes(8, "big")
     record += bytes([len(evidence)]) + b"".join(evidence_record(*each) for each in evidence)
-    # Without accounts the state's sum is the record's own vector.
-    total = blake3(record, derive_key_context="cairn 2026 state lattice: governance record").digest(length=2048)
     return {
         "sequence": sequence,
         "setChanges": set_changes,
@@ -280,7 +290,8 @@ def validator_set(
         ],
         "evidenceCount": evidence_count,
         "record": hexed(record),
-        "stateRoot": hexed(keccak(total)),
+        # Without accounts the record is the only leaf.
+        "stateRoot": hexed(transactions_root([keccak(record)])),
     }
 
 
@@ -361,7 +372,8 @@ def validators() -> Json:
 
 def header(row: Sequence[bytes | int]) -> Json:
     """Ethereum's header since London, word for word: sixteen fields in the order of its Yellow Paper and EIP-1559."""
-    parent, proposer, state_root, tx_root, height, gas_limit, gas_used, timestamp, chain_id, base_fee, count = row
+    parent, proposer, state_root, tx_root, changes_root, history_root, *numbers = row
+    height, gas_limit, gas_used, timestamp, chain_id, base_fee, count = numbers
     assert isinstance(chain_id, int)
     assert isinstance(count, int)
     raw = rlp.encode(
@@ -371,15 +383,15 @@ def header(row: Sequence[bytes | int]) -> Json:
             proposer,
             state_root,
             tx_root,
-            tx_root,
+            changes_root,
             bytes(256),
             0,
             height,
             gas_limit,
             gas_used,
             timestamp,
-            b"cairn\2" + chain_id.to_bytes(8, "big") + count.to_bytes(4, "big"),
-            bytes(32),
+            b"cairn\3" + chain_id.to_bytes(8, "big") + count.to_bytes(4, "big"),
+            history_root,
             bytes(8),
             base_fee,
         ]
@@ -395,6 +407,8 @@ HEADER_FIELDS = (
     "proposer",
     "stateRoot",
     "transactionsRoot",
+    "receiptsRoot",
+    "mixHash",
     "blockHeight",
     "gasLimit",
     "gasUsed",
@@ -408,12 +422,13 @@ HEADER_FIELDS = (
 def headers() -> list[Json]:
     zero, empty = bytes(32), transactions_root([])
     state, txs, parent, proposer = seeded("state", 32), seeded("txs", 32), seeded("parent", 32), seeded("p", 20)
-    last = 2**64 - 1
+    changes, past, last = seeded("changes", 32), seeded("history", 32), 2**64 - 1
+    ones, most = b"\xff" * 32, last // 2 - 36
     return [
-        header((zero, bytes(20), state, empty, 0, 210_000_000, 0, 0, 1, 0, 0)),
-        header((parent, proposer, state, txs, 1, 210_000_000, 21_000, 1_735_689_600, 1337, 10**9, 1)),
-        header((parent, proposer, state, empty, 2, 21_000, 0, 1_735_689_601, 1337, 10**9, 0)),
-        header((b"\xff" * 32, b"\xff" * 20, zero, zero, last, last, last, last, last // 2 - 36, 2**256 - 1, 2**32 - 1)),
+        header((zero, bytes(20), state, empty, changes, empty, 0, 210_000_000, 0, 0, 1, 0, 0)),
+        header((parent, proposer, state, txs, changes, past, 1, 210_000_000, 21_000, 1_735_689_600, 1337, 10**9, 1)),
+        header((parent, proposer, state, empty, empty, past, 2, 21_000, 0, 1_735_689_601, 1337, 10**9, 0)),
+        header((ones, b"\xff" * 20, zero, zero, zero, ones, last, last, last, last, most, 2**256 - 1, 2**32 - 1)),
     ]
 
 

@@ -79,7 +79,8 @@ def _around_transactions(block_hash: BlockHash, header: BlockHeader) -> tuple[st
         f',"timestamp":{header.timestamp},"transactions":['
     )
     behind = (
-        f'],"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
+        f'],"transactionsRoot":"0x{header.tx_root.hex()}","receiptsRoot":"0x{header.changes_root.hex()}"'
+        f',"stateRoot":"0x{header.state_root.hex()}","mixHash":"0x{header.history_root.hex()}"'
         f',"transactionCount":{header.tx_count},"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}"'
         f',"chainId":{header.chain_id},"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
     )
@@ -93,7 +94,9 @@ def header_view(block_hash: BlockHash, header: BlockHeader) -> Header:
         previous_hash=hex_text(header.previous_hash),
         timestamp=header.timestamp,
         transactions_root=hex_text(header.tx_root),
+        receipts_root=hex_text(header.changes_root),
         state_root=hex_text(header.state_root),
+        mix_hash=hex_text(header.history_root),
         transaction_count=header.tx_count,
         gas_used=header.gas_used,
         proposer=hex_text(header.proposer),

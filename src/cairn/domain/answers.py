@@ -233,7 +233,11 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             32, "RFC 6962 Merkle root (SHA-256) of the transaction hashes; Ethereum's empty root if there are none."
         ),
     ]
-    state_root: Annotated[str, hex_bytes(32, "Hash over the balance and nonce of every account after this block.")]
+    receipts_root: Annotated[
+        str, hex_bytes(32, "RFC 6962 Merkle root of the accounts that the block touches, before and after it.")
+    ]
+    state_root: Annotated[str, hex_bytes(32, "RFC 6962 Merkle root of all accounts after this block.")]
+    mix_hash: Annotated[str, hex_bytes(32, "RFC 6962 Merkle root of the hashes of all earlier blocks.")]
     transaction_count: Annotated[int, integer("How many transactions the block holds.")]
     gas_used: Annotated[int, integer("The gas of all transactions.")]
     proposer: AddressText
@@ -248,7 +252,9 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             previous_hash=BlockHash(_raw(self.previous_hash)),
             timestamp=self.timestamp,
             tx_root=_raw(self.transactions_root),
+            changes_root=_raw(self.receipts_root),
             state_root=_raw(self.state_root),
+            history_root=_raw(self.mix_hash),
             gas_used=self.gas_used,
             proposer=Address(_raw(self.proposer)),
             chain_id=self.chain_id,

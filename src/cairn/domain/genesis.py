@@ -20,11 +20,11 @@ from cairn.domain.governance import (
     encode_governance,
     first_governance,
 )
-from cairn.domain.headers import block_hash
+from cairn.domain.history import History
 from cairn.domain.json_fields import find_decimal
-from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
-from cairn.domain.transition import BlockOutcome
+from cairn.domain.state_tree import NoAccounts, StateTree, record_leaf, update_state
+from cairn.domain.transition import BlockOutcome, seal_block
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
     LATEST_TIME,
@@ -38,7 +38,6 @@ from cairn.domain.types import (
     Address,
     BlockHeader,
     Rules,
-    SealedBlock,
 )
 
 MAX_CHAIN_ID = MAX_UINT64 // 2 - 36
@@ -174,16 +173,19 @@ def chain_identity(genesis: Genesis) -> ChainIdentity:
 def genesis_outcome(genesis: Genesis) -> BlockOutcome:
     """Block 0: no transactions, no proposer, the first balances."""
     accounts = {address: Account(balance) for address, balance in genesis.alloc.items() if balance}
-    lattice = Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in accounts.items())
     governance = first_governance(genesis.validators, genesis.admins) if genesis.validators else None
-    if governance is not None:
-        lattice = lattice.with_record(None, encode_governance(governance))
+    record = record_leaf(None if governance is None else encode_governance(governance))
+    changes = [(address, EMPTY_ACCOUNT, account) for address, account in accounts.items()]
+    update = update_state(StateTree.from_leaves(b""), NoAccounts(), 0, changes, record)
+    history = History()
     header = BlockHeader(
         height=0,
         previous_hash=ZERO_HASH,
         timestamp=genesis.timestamp,
         tx_root=EMPTY_ROOT,
-        state_root=lattice.root,
+        changes_root=update.changes_root,
+        state_root=update.tree.root,
+        history_root=history.root,
         gas_used=0,
         proposer=ZERO_ADDRESS,
         chain_id=genesis.chain_id,
@@ -191,7 +193,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
         base_fee=genesis.gas_price,
         tx_count=0,
     )
-    return BlockOutcome(SealedBlock(header, block_hash(header), ()), accounts, lattice, governance)
+    return seal_block(header, (), history, accounts, update, governance, {})
 
 
 def dev_genesis(

@@ -1,7 +1,8 @@
 """Bytes of block headers: Ethereum's, with the sixteen fields of London, in RLP. A block's hash is their keccak-256.
 
-Seven fields have no meaning here, and have the value that Ethereum's own code expects for an empty one. The format's
-version, the chain id and the number of transactions are in `extraData`, so that the hash covers them too.
+Five fields have no meaning here, and have the value that Ethereum's own code expects for an empty one. `receiptsRoot`
+is the root over the accounts that the block touches, `mixHash` that over all earlier blocks. The format's version, the
+chain id and the number of transactions are in `extraData`, so that the hash covers them too.
 """
 
 from functools import lru_cache
@@ -15,13 +16,12 @@ NO_UNCLES = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a14
 """keccak-256 of the empty list in RLP."""
 EMPTY_BLOOM = bytes(256)
 """Transfers write no logs."""
-NO_MIX = bytes(32)
 NO_NONCE = bytes(8)
 
 HEADERS_KEPT = 1_024
 """Size of the cache: most reads are of a few of the newest blocks."""
 
-_FORMAT = b"cairn\x02"
+_FORMAT = b"cairn\x03"
 """What `extraData` starts with; the last byte is the version of the header's format."""
 _CHAIN_ID_BYTES, _COUNT_BYTES = 8, 4
 _EXTRA_SIZE = len(_FORMAT) + _CHAIN_ID_BYTES + _COUNT_BYTES
@@ -29,7 +29,7 @@ _EXTRA_SIZE = len(_FORMAT) + _CHAIN_ID_BYTES + _COUNT_BYTES
 _EXTRA_PREFIX = bytes((0x80 + _EXTRA_SIZE,))
 _UNCLES_ITEM = b"\xa0" + NO_UNCLES
 _BLOOM_AND_DIFFICULTY_ITEMS = b"\xb9\x01\x00" + EMPTY_BLOOM + b"\x80"
-_MIX_AND_NONCE_ITEMS = b"\xa0" + NO_MIX + b"\x88" + NO_NONCE
+_NONCE_ITEM = b"\x88" + NO_NONCE
 _SHAPE = Shape(
     "Header",
     (
@@ -51,16 +51,11 @@ _SHAPE = Shape(
         ("BaseFee", "*big.Int"),
     ),
 )
-_SIZES = ((0, 32), (2, 20), (3, 32), (4, 32), (12, _EXTRA_SIZE))
+_SIZES = ((0, 32), (2, 20), (3, 32), (4, 32), (5, 32), (12, _EXTRA_SIZE), (13, 32))
 
 
 def extra_data(header: BlockHeader) -> bytes:
     return _FORMAT + header.chain_id.to_bytes(_CHAIN_ID_BYTES, "big") + header.tx_count.to_bytes(_COUNT_BYTES, "big")
-
-
-def receipts_root(header: BlockHeader) -> bytes:
-    """Receipts follow from the transactions, so the transactions root also covers the receipts."""
-    return header.tx_root
 
 
 def encode_header(header: BlockHeader) -> bytes:
@@ -79,7 +74,7 @@ def encode_header(header: BlockHeader) -> bytes:
                 b"\xa0",
                 header.tx_root,
                 b"\xa0",
-                receipts_root(header),
+                header.changes_root,
                 _BLOOM_AND_DIFFICULTY_ITEMS,
                 encode_uint(header.height),
                 encode_uint(header.gas_limit),
@@ -87,7 +82,9 @@ def encode_header(header: BlockHeader) -> bytes:
                 encode_uint(header.timestamp),
                 _EXTRA_PREFIX,
                 extra_data(header),
-                _MIX_AND_NONCE_ITEMS,
+                b"\xa0",
+                header.history_root,
+                _NONCE_ITEM,
                 encode_uint(header.base_fee),
             )
         )
@@ -108,7 +105,9 @@ def decode_header(raw: bytes) -> BlockHeader:
             previous_hash=BlockHash(items[0]),
             timestamp=timestamp,
             tx_root=items[4],
+            changes_root=items[5],
             state_root=items[3],
+            history_root=items[13],
             gas_used=gas_used,
             proposer=Address(items[2]),
             chain_id=int.from_bytes(items[12][len(_FORMAT) : -_COUNT_BYTES], "big"),

@@ -23,7 +23,7 @@ def leaf_hash(data: bytes) -> bytes:
     return sha256(LEAF_PREFIX + data).digest()
 
 
-def node_hash(left: bytes, right: bytes) -> bytes:
+def node_hash(left: bytes | bytearray, right: bytes | bytearray) -> bytes:
     return sha256(NODE_PREFIX + left + right).digest()
 
 

@@ -12,17 +12,31 @@ import msgspec
 from cairn.domain.errors import InvalidBlock, TxRejected
 from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.headers import block_hash
-from cairn.domain.lattice import AccountChange, Lattice
+from cairn.domain.history import History, HistoryNode
 from cairn.domain.merkle import tx_root
 from cairn.domain.rules import SenderBudget, validate_tx
+from cairn.domain.state_tree import (
+    AccountChange,
+    AccountPlaces,
+    StateTree,
+    StateUpdate,
+    StateView,
+    record_leaf,
+    update_state,
+)
 from cairn.domain.types import TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Rules, SealedBlock, Tx
 
 
-class StateView(Protocol):
-    """The state that a block is applied to."""
+class ParentState(AccountPlaces, Protocol):
+    """All that a block is built on."""
 
-    def account(self, address: Address) -> Account:
-        """The account at `address`; an empty one if there is none."""
+    @property
+    def tree(self) -> StateTree:
+        """Over all accounts."""
+
+    @property
+    def history(self) -> History:
+        """Over all blocks, the parent too."""
 
 
 GovernanceChange = tuple[Governance, Governance]
@@ -34,8 +48,12 @@ class BlockOutcome(msgspec.Struct, frozen=True):
 
     block: SealedBlock
     accounts: dict[Address, Account]
-    """The new value of every account that the block changes."""
-    lattice: Lattice
+    """The new value of every account that the block touches."""
+    state: StateUpdate
+    history: History
+    """Over all blocks, this one too."""
+    history_nodes: list[HistoryNode]
+    """What this block adds to it."""
     governance: Governance | None = None
     """The validators from now on, when the block changes them."""
     balances: Mapping[Address, int] = {}
@@ -60,7 +78,7 @@ class Ledger:
         self._view = view
         self._rules = rules
         self._senders: dict[Address, _BlockSender] = {}
-        """One for each account that the block changes."""
+        """One for each account that the block touches."""
         self._fees = 0
         self.gas_used = 0
 
@@ -88,17 +106,15 @@ class Ledger:
 
     def account(self, address: Address) -> Account:
         """As the block leaves it so far, but for fees."""
-        return (self._senders.get(address) or self._load(address)).account
+        known = self._senders.get(address)
+        # Who is only asked for is not touched.
+        return self._view.account(address) if known is None else known.account
 
     def close(self, proposer: Address) -> list[AccountChange]:
-        """Pay the fees, and list the accounts that differ now."""
+        """Pay the fees, and list the accounts that are touched."""
         if self._fees:
             (self._senders.get(proposer) or self._load(proposer)).balance += self._fees
-        return [
-            (address, sender.before, after)
-            for address, sender in self._senders.items()
-            if (after := sender.account) != sender.before
-        ]
+        return [(address, sender.before, sender.account) for address, sender in self._senders.items()]
 
     def _load(self, address: Address) -> _BlockSender:
         account = self._view.account(address)
@@ -110,8 +126,7 @@ class Ledger:
 def build_block(
     parent: BlockHeader,
     parent_hash: BlockHash,
-    lattice: Lattice,
-    view: StateView,
+    state: ParentState,
     txs: Sequence[Tx],
     timestamp: int,
     proposer: Address,
@@ -126,18 +141,19 @@ def build_block(
     height = parent.height + 1
     if balances and txs:
         raise InvalidBlock(f"block {height} sets balances, so it must not hold transactions")
-    ledger = _apply_txs(height, view, txs, rules)
-    changes = _set_balances(view, balances) if balances else ledger.close(proposer)
-    new_lattice = lattice.updated(changes)
-    if governance is not None:
-        new_lattice = new_lattice.with_record(*map(encode_governance, governance))
+    ledger = _apply_txs(height, state, txs, rules)
+    changes = _set_balances(state, balances) if balances else ledger.close(proposer)
+    record = None if governance is None else record_leaf(encode_governance(governance[1]))
+    update = update_state(state.tree, state, height, changes, record)
     header = BlockHeader(
         height=height,
         previous_hash=parent_hash,
         # If the clock steps back, the chain's time must not.
         timestamp=max(timestamp, parent.timestamp),
         tx_root=tx_root([tx.hash for tx in txs]),
-        state_root=new_lattice.root,
+        changes_root=update.changes_root,
+        state_root=update.tree.root,
+        history_root=state.history.root,
         gas_used=ledger.gas_used,
         proposer=proposer,
         chain_id=rules.chain_id,
@@ -145,9 +161,24 @@ def build_block(
         base_fee=rules.gas_price,
         tx_count=len(txs),
     )
-    block = SealedBlock(header, block_hash(header), tuple(txs))
     accounts = {address: new for address, _, new in changes}
-    return BlockOutcome(block, accounts, new_lattice, None if governance is None else governance[1], balances or {})
+    after = None if governance is None else governance[1]
+    return seal_block(header, txs, state.history, accounts, update, after, balances or {})
+
+
+def seal_block(
+    header: BlockHeader,
+    txs: Sequence[Tx],
+    before: History,
+    accounts: dict[Address, Account],
+    update: StateUpdate,
+    governance: Governance | None,
+    balances: Mapping[Address, int],
+) -> BlockOutcome:
+    """Hash the header, and add the block to the history `before` it."""
+    block = SealedBlock(header, block_hash(header), tuple(txs))
+    history, nodes = before.append(block.hash)
+    return BlockOutcome(block, accounts, update, history, nodes, governance, balances)
 
 
 def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[AccountChange]:

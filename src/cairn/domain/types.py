@@ -141,7 +141,12 @@ class BlockHeader(msgspec.Struct, frozen=True):
     timestamp: int
     """Unix time in whole seconds."""
     tx_root: bytes
+    changes_root: bytes
+    """Over the accounts that the block touches; `state_tree` says what its leaves are."""
     state_root: bytes
+    """Over all accounts."""
+    history_root: bytes
+    """Over the hashes of all earlier blocks."""
     gas_used: int
     proposer: Address
     chain_id: int

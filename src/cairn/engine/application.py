@@ -68,8 +68,8 @@ class Application:
     ) -> BlockOutcome:
         """Apply `txs` on top of the head, or set `balances`. Nothing is kept. Raises `InvalidBlock`."""
         chain, rules = self._chain, self.rules
-        parent, parent_hash, lattice = chain.head_header, chain.head_hash, chain.lattice
-        return build_block(parent, parent_hash, lattice, chain, txs, timestamp, proposer, rules, governance, balances)
+        parent, parent_hash = chain.head_header, chain.head_hash
+        return build_block(parent, parent_hash, chain, txs, timestamp, proposer, rules, governance, balances)
 
     def hold(self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
         """Keep what `build` gave, for `commit`; nothing is written yet.

@@ -11,7 +11,7 @@ import msgspec
 from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.rules import validate_tx
-from cairn.domain.transition import StateView
+from cairn.domain.state_tree import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash, intrinsic_gas
 from cairn.mempool.order import QUEUED, Entry, Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx

@@ -9,7 +9,8 @@ import msgspec
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
 from cairn.domain.governance import VOTED_BLOCKS, Governance, encode_governance
-from cairn.domain.lattice import Lattice
+from cairn.domain.history import History
+from cairn.domain.state_tree import Place, StateTree
 from cairn.domain.transactions import encode_record
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader
@@ -38,6 +39,8 @@ from cairn.store.rocks import Database, WriteBatch
 from cairn.store.snapshot import Manifest, Pause, Restore
 from cairn.store.watermark import Watermark
 
+KEPT_TREES = 3
+"""On a network the newest block has no signature until the next one, so the trees before the latest blocks are kept."""
 CACHED_ACCOUNTS = 32_768
 """About 10 MB when full. An account that is not among them costs a seek."""
 
@@ -49,6 +52,8 @@ class CachedAccount(msgspec.Struct, frozen=True, gc=False):
     last_sent: int
     """Height of its newest version in which it sends, or `NEVER`."""
     last_received: int
+    place: Place | None
+    """In the state tree; None if there is no such account."""
 
 
 class AccountCache(dict[Address, CachedAccount]):
@@ -145,7 +150,10 @@ class ChainStore(ChainReader):
         self._compaction = Compaction(directory, database)
         self.head_header: BlockHeader
         self.head_hash: BlockHash
-        self.lattice: Lattice
+        self.tree: StateTree
+        """Over all accounts as of the head."""
+        self.history: History
+        """Over all blocks up to the head."""
         self.state_block_hash: BlockHash
         """Hash of the newest block that changed the state."""
         self.governance: Governance | None = None
@@ -205,6 +213,21 @@ class ChainStore(ChainReader):
 
     def account(self, address: Address) -> Account:
         return self._recent[address].account
+
+    def place(self, address: Address) -> Place | None:
+        return self._recent[address].place
+
+    def find_below(self, address: Address) -> Address | None:
+        below = self._database.keys_between(keys.ACCOUNTS, b"", address, 1, False)
+        below = below or self._database.keys_between(keys.ACCOUNTS, b"", keys.LAST_VERSION_KEY, 1, False)
+        return keys.decode_version_key(below[0])[0] if below else None
+
+    def _find_next(self, address: Address) -> Address:
+        """The address of the next account after one that exists; after the last one comes the first."""
+        behind = keys.after_versions(address)
+        following = self._database.keys_between(keys.ACCOUNTS, behind, keys.LAST_VERSION_KEY, 1, True)
+        following = following or self._database.keys_between(keys.ACCOUNTS, b"", behind, 1, True)
+        return keys.decode_version_key(following[0])[0]
 
     def commit(self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
         """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`.
@@ -317,7 +340,7 @@ class ChainStore(ChainReader):
 
         Raises `InvalidSnapshot` when the state is not what its header says.
         """
-        outcome = restore.outcome()
+        outcome, tree = restore.outcome()
         height = outcome.block.header.height
         batch = WriteBatch(self._database)
         batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
@@ -327,8 +350,13 @@ class ChainStore(ChainReader):
         # The base first: workers must not look for the blocks in between.
         self.base = height
         self.watermark.tell_oldest(height)
+        self.tree = StateTree(tree.levels, self._kept_trees)
         self._show(outcome)
         self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
+
+    @property
+    def _kept_trees(self) -> int:
+        return KEPT_TREES if self.genesis.validators else 0
 
     def close(self) -> None:
         """Close the directory. After a clean stop there is no log to replay."""
@@ -342,6 +370,15 @@ class ChainStore(ChainReader):
         self._database.write(batch)
         self._show(outcome)
         self._recent.keep(known)
+        self._relink(outcome.state.relinked)
+
+    def _relink(self, links: Mapping[Address, Address]) -> None:
+        """Put the new next addresses into the cache: a block that is built on this one asks for them."""
+        for address, following in links.items():
+            known = self._recent[address]
+            assert known.place is not None
+            place = msgspec.structs.replace(known.place, next=following)
+            self._recent[address] = msgspec.structs.replace(known, place=place)
 
     def _show(self, outcome: BlockOutcome) -> None:
         """Make a block that is on disk the head."""
@@ -351,7 +388,8 @@ class ChainStore(ChainReader):
         # announced block is always noticed.
         self.watermark.advance(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
-        self.lattice = outcome.lattice
+        self.tree.apply(outcome.state.tree)
+        self.history = outcome.history
         self.governance = outcome.governance or self.governance
         if outcome.changes_state:
             self.state_block_hash = block.hash
@@ -360,8 +398,7 @@ class ChainStore(ChainReader):
         block = outcome.block
         height = block.header.height
         key = keys.encode_height(height)
-        head = StoredHead(height, block.hash, outcome.lattice.sum)
-        batch.put(keys.META, keys.HEAD_KEY, keys.encode_head(head))
+        batch.put(keys.META, keys.HEAD_KEY, keys.encode_head(StoredHead(height, block.hash)))
         if outcome.changes_state:
             batch.put(keys.META, keys.STATE_BLOCK_KEY, block.hash)
         if outcome.governance is not None:
@@ -372,6 +409,10 @@ class ChainStore(ChainReader):
             batch.put(keys.META, keys.balances_key(height), keys.encode_balances(outcome.balances))
         batch.put(keys.HEADERS, key, keys.encode_stored_header(block.hash, block.header))
         batch.put(keys.BLOCK_INDEX, block.hash, key)
+        if outcome.state.change_leaves:
+            batch.put(keys.CHANGES, key, b"".join(outcome.state.change_leaves))
+        for level, index, node in outcome.history_nodes:
+            batch.put(keys.HISTORY, keys.encode_history_key(level, index), node)
         hashes = [tx.hash for tx in block.txs]
         batch.put(keys.TX_HASHES, key, b"".join(hashes))
         records = list(map(encode_record, block.txs))
@@ -389,40 +430,37 @@ class ChainStore(ChainReader):
             batch.put(keys.META, keys.DATA_BLOCK_KEY, key)
 
     def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> dict[Address, CachedAccount]:
-        """Add a version of every account that the block changes or names; returns what is then known of them."""
+        """Add a version of every account that the block touches; returns what is then known of them."""
         height = outcome.block.header.height
-        changed = outcome.accounts
         txs = outcome.block.txs
+        # Fees (and balances from genesis) are not part of an account's history.
         uses = keys.uses_of(txs)
         senders, recipients = {tx.sender for tx in txs}, {tx.to for tx in txs}
         suffix = keys.version_suffix(height)
         versions: list[tuple[bytes, bytes]] = []
         after: dict[Address, CachedAccount] = {}
-        for address, used in uses.items():
-            known = self._recent[address]
-            account = changed.get(address) or known.account
+        for index, (address, place) in enumerate(outcome.state.places.items()):
+            known, account = self._recent[address], outcome.accounts[address]
             sent, received = known.last_sent, known.last_received
-            versions.append((address + suffix, keys.encode_version(account, sent, received) + used))
+            touched = NEVER if known.place is None else known.place.touched
+            version = keys.encode_version(account, sent, received, touched, place.number, index)
+            versions.append((address + suffix, version + uses.get(address, b"")))
             after[address] = CachedAccount(
-                account, height if address in senders else sent, height if address in recipients else received
+                account, height if address in senders else sent, height if address in recipients else received, place
             )
-        # Fees (and balances from genesis) are not part of an account's history.
-        for address in changed.keys() - uses.keys():
-            known = self._recent[address]
-            account, sent, received = changed[address], known.last_sent, known.last_received
-            versions.append((address + suffix, keys.encode_version(account, sent, received)))
-            after[address] = CachedAccount(account, sent, received)
         batch.put_sorted(keys.ACCOUNTS, versions)
         return after
 
     def _load(self, address: Address) -> CachedAccount:
         version = self.find_version(address, self.visible)
         if version is None:
-            return CachedAccount(EMPTY_ACCOUNT, NEVER, NEVER)
-        return CachedAccount(version.account, version.latest(keys.SENT), version.latest(keys.RECEIVED))
+            return CachedAccount(EMPTY_ACCOUNT, NEVER, NEVER, None)
+        place = Place(version.number, version.touched, self._find_next(address))
+        return CachedAccount(version.account, version.latest(keys.SENT), version.latest(keys.RECEIVED), place)
 
     def _start_chain(self) -> None:
         outcome = genesis_outcome(self.genesis)
+        self.tree = StateTree.from_leaves(b"", self._kept_trees)
         batch = WriteBatch(self._database)
         batch.put(keys.META, keys.GENESIS_KEY, self.identity.genesis)
         batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
@@ -432,7 +470,7 @@ class ChainStore(ChainReader):
     def _resume(self, found: FoundChain) -> None:
         """Continue the chain at its head, which was checked."""
         self.visible = found.head.height
-        self.lattice = Lattice(found.head.lattice_sum)
+        self.tree, self.history = StateTree(found.tree.levels, self._kept_trees), found.history
         self.head_hash, self.head_header = found.head.hash, found.header
         self.state_block_hash = found.state_block_hash
         self.governance = found.governance

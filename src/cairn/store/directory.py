@@ -26,7 +26,7 @@ from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.domain.types import BlockHash
 from cairn.heartbeat import Work, doing
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 LEAST_FREE_BYTES = 16 << 20
 BLOCK_BYTES = 512
 """The unit of `st_blocks`, whatever the disk's own blocks are."""

@@ -15,8 +15,9 @@ from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash
-from cairn.domain.lattice import Lattice
-from cairn.domain.merkle import tx_root
+from cairn.domain.history import History, load_history
+from cairn.domain.merkle import root_of, tx_root
+from cairn.domain.state_tree import StateTree, record_leaf
 from cairn.domain.types import BlockHash, BlockHeader
 from cairn.store import keys
 from cairn.store.dev_snapshots import parts_to_open, snapshot_path
@@ -34,6 +35,7 @@ from cairn.store.journal import Journal
 from cairn.store.keys import StoredHead
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
+from cairn.store.state_leaves import StateLeaves
 from cairn.store.watermark import Watermark
 
 CHECKED_LINKS = 16
@@ -49,6 +51,8 @@ class FoundChain(msgspec.Struct, frozen=True):
     base: int
     state_block_hash: BlockHash
     governance: Governance | None
+    tree: StateTree
+    history: History
 
 
 class FoundStore(msgspec.Struct, frozen=True):
@@ -185,7 +189,10 @@ def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) 
     reader = ChainReader(database, head.height, 0 if base is None else keys.decode_height(base))
     try:
         header = _check_links(reader, head)
-        if Lattice(head.lattice_sum).root != header.state_root:
+        history = load_history(reader.read_history_node, head.height + 1)
+        governance = database.get(keys.META, keys.GOVERNANCE_KEY)
+        tree = _rebuild_tree(reader, governance)
+        if tree.root != header.state_root:
             raise Corrupt(f"the stored state is not the one that block {head.height} commits to")
         state_block = database.get(keys.META, keys.STATE_BLOCK_KEY)
         if state_block is None:
@@ -193,14 +200,22 @@ def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) 
         _check_newest_writes(reader, BlockHash(state_block), genesis)
     except Corrupt as damage:
         raise Corrupt(f"{path}: {damage.detail}") from damage
-    governance = database.get(keys.META, keys.GOVERNANCE_KEY)
     return FoundChain(
         head,
         header,
         reader.base,
         BlockHash(state_block),
         None if governance is None else decode_governance(governance),
+        tree,
+        history,
     )
+
+
+def _rebuild_tree(reader: ChainReader, governance: bytes | None) -> StateTree:
+    leaves = StateLeaves()
+    for address, version in reader.accounts_at(reader.visible):
+        leaves.add(address, version.account, version.number, version.touched)
+    return StateTree.from_leaves(leaves.in_order(record_leaf(governance)))
 
 
 def _check_links(reader: ChainReader, head: StoredHead) -> BlockHeader:
@@ -244,3 +259,11 @@ def _check_body(reader: ChainReader, height: int, header: BlockHeader) -> None:
     hashes = keys.split_hashes(reader.tx_hashes(height))
     if header.height != height or tx_root(list(hashes)) != header.tx_root:
         raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
+    leaves = reader.change_leaves(height)
+    touched = [leaves[at : at + keys.HASH_SIZE] for at in range(0, len(leaves), keys.HASH_SIZE)]
+    # Of the block of a restored snapshot they are not here.
+    if height > reader.base and root_of(touched) != header.changes_root:
+        raise Corrupt(f"the touched accounts of block {height} in the store are not those that its header commits to")
+    following = reader.find_header(height + 1)
+    if following is not None and load_history(reader.read_history_node, height + 1).root != following[1].history_root:
+        raise Corrupt(f"the history in the store is not the one that block {height + 1} commits to")

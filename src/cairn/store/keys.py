@@ -3,7 +3,7 @@
     family       key                              value
     -----------  -------------------------------  -------------------------------------------------------
     meta         "genesis"                        digest of the genesis 32
-                 "head"                           height 8 | block hash 32 | lattice sum 2,048
+                 "head"                           height 8 | block hash 32
                  "state block"                    hash of the newest block that changed the state 32
                  "governance"                     the validators as of the head, on a chain that has any
                  "governance" | height 8          the validators from this block on
@@ -20,7 +20,10 @@
     tx_hashes    height 8                         the block's transaction hashes, 32 each, in its order
     txs          height 8 | chunk 4               records, each with its tail: number 16 * chunk to 16 * chunk + 15
     tx_index     tx hash 32                       height 8 | position 4
-    accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | sent before 8 | received before 8 | uses 4 each
+    accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | sent before 8 | received before 8
+                                                  | touched before 8 | number 4 | index 4 | uses 4 each
+    changes      height 8                         leaf hashes of the accounts that the block touches, 32 each
+    history      level 1 | index 8                node of the tree over all block hashes 32; kept for ever
     references   tag 8 | height 8 | position 4    empty: the transaction there may have this data, and this account
                  height 8                         empty: the block has transactions with data
 
@@ -33,7 +36,10 @@ So an account is not one record that changes: each block that touches it adds a 
 `uses` of a version are the block's transactions that the account sends or receives: position * 4, plus 1 if it sends,
 plus 2 if it receives. So the versions are the account's history too. `sent before` and `received before` are heights:
 of the newest earlier version in which it sends, and receives (-1: none). So whoever looks for one of the two steps over
-no version without it, such as those of a proposer that only got fees.
+no version without it, such as those of a proposer that only got fees. `touched before` is the height of the version
+before this one, which may be removed since. `number` is that of the account's leaf in the state tree, `index` that of
+its leaf in the block's `changes`: versions are exactly of the accounts that a block touches. Only a snapshot that is
+restored gives all accounts a version, of its own height: the index is then 2^32-1, and `touched before` the last touch.
 
 The tag of a reference is made from an account and the data of a transaction: each transaction with data has one for its
 sender and one for its recipient. Different ones may have the same tag, so whoever finds one reads the transaction.
@@ -54,7 +60,6 @@ import msgspec
 
 from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
-from cairn.domain.lattice import SUM_SIZE
 from cairn.domain.transactions import TX_RECORD_SIZE, record_end
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 
@@ -66,7 +71,9 @@ TXS: Final = "txs"
 TX_INDEX: Final = "tx_index"
 ACCOUNTS: Final = "accounts"
 REFERENCES: Final = "references"
-FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS, REFERENCES)
+CHANGES: Final = "changes"
+HISTORY: Final = "history"
+FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS, REFERENCES, CHANGES, HISTORY)
 
 GENESIS_KEY: Final = b"genesis"
 HEAD_KEY: Final = b"head"
@@ -84,7 +91,11 @@ HASH_SIZE: Final = 32
 ADDRESS_SIZE: Final = 20
 TAG_SIZE: Final = 8
 CHUNK_RECORDS: Final = 16
+LAST_VERSION_KEY: Final = b"\xff" * 29
+"""Behind the keys of all versions."""
 _FILLER: Final = b"\0"
+RESTORED: Final = 2**32 - 1
+"""The index of a version that comes from a snapshot: its `touched before` is the height of its last touch."""
 NEVER: Final = -1
 """The height at which an account last sent, or received, that never did: below every other."""
 SENT: Final = 1
@@ -99,13 +110,15 @@ Location = tuple[int, int]
 _HEIGHT = Struct(">Q")
 _LOCATION = Struct(">QI")
 _VERSION_KEY = Struct(">20sQ")
-_VERSION = Struct(">32sQqq")
+_VERSION = Struct(">32sQqqqII")
+_HISTORY_KEY = Struct(">BQ")
 _REFERENCE = Struct(">8sQI")
 _BALANCE = Struct(">20s32s")
 _pack_version = _VERSION.pack
 
 encode_height = _HEIGHT.pack
 encode_position = Struct(">I").pack
+encode_history_key = _HISTORY_KEY.pack
 encode_location = _LOCATION.pack
 """A location; or, as a key of `txs`, a height and the number of a chunk."""
 
@@ -118,8 +131,19 @@ class Version(msgspec.Struct, frozen=True, gc=False):
     sent_before: int
     """Height of the newest earlier version in which the account sends, or `NEVER`."""
     received_before: int
+    touched_before: int
+    """Height of the newest earlier version, or `NEVER`."""
+    number: int
+    """Of its leaf in the state tree."""
+    index: int
+    """Of its leaf among those that the block touches, or `RESTORED`."""
     uses: tuple[int, ...]
     """`use_of` each of its transactions in the block, ascending."""
+
+    @property
+    def touched(self) -> int:
+        """Height of the block that made it so: the version's own, unless it comes from a snapshot."""
+        return self.touched_before if self.index == RESTORED else self.height
 
     def before(self, how: int) -> int:
         """Height of the newest earlier version that has a use of this kind, or `NEVER`."""
@@ -136,7 +160,6 @@ class Version(msgspec.Struct, frozen=True, gc=False):
 class StoredHead(msgspec.Struct, frozen=True):
     height: int
     hash: BlockHash
-    lattice_sum: bytes
 
 
 def decode_height(value: bytes) -> int:
@@ -163,13 +186,13 @@ def decode_stored_header(value: bytes) -> tuple[BlockHash, BlockHeader]:
 
 
 def encode_head(head: StoredHead) -> bytes:
-    return encode_height(head.height) + head.hash + head.lattice_sum
+    return encode_height(head.height) + head.hash
 
 
 def decode_head(value: bytes) -> StoredHead:
-    if len(value) != _HEIGHT.size + HASH_SIZE + SUM_SIZE:
-        raise Corrupt(f"the stored head has {len(value)} bytes, expected {_HEIGHT.size + HASH_SIZE + SUM_SIZE}")
-    return StoredHead(decode_height(value[:8]), BlockHash(value[8:40]), value[40:])
+    if len(value) != _HEIGHT.size + HASH_SIZE:
+        raise Corrupt(f"the stored head has {len(value)} bytes, expected {_HEIGHT.size + HASH_SIZE}")
+    return StoredHead(decode_height(value[:8]), BlockHash(value[8:40]))
 
 
 def version_suffix(height: int) -> bytes:
@@ -191,19 +214,23 @@ def decode_version_key(key: bytes) -> tuple[Address, int]:
     return Address(address), MAX_UINT64 - inverted
 
 
-def encode_version(account: Account, sent_before: int, received_before: int) -> bytes:
+def encode_version(
+    account: Account, sent_before: int, received_before: int, touched_before: int, number: int, index: int
+) -> bytes:
     """A version up to its uses, which follow ascending, each by `encode_position`."""
-    return _pack_version(account.balance.to_bytes(32, "big"), account.nonce, sent_before, received_before)
+    balance = account.balance.to_bytes(32, "big")
+    return _pack_version(balance, account.nonce, sent_before, received_before, touched_before, number, index)
 
 
 def decode_version(key: bytes, value: bytes) -> Version:
     extra = len(value) - _VERSION.size
     if len(key) != _VERSION_KEY.size or extra < 0 or extra % 4:
         raise Corrupt(f"a stored account has a key of {len(key)} and a value of {len(value)} bytes")
-    balance, nonce, sent_before, received_before = _VERSION.unpack_from(value)
+    balance, nonce, sent_before, received_before, touched_before, number, index = _VERSION.unpack_from(value)
     uses = Struct(f">{extra // 4}I").unpack_from(value, _VERSION.size)
     account = Account(int.from_bytes(balance, "big"), nonce)
-    return Version(decode_version_key(key)[1], account, sent_before, received_before, uses)
+    height = decode_version_key(key)[1]
+    return Version(height, account, sent_before, received_before, touched_before, number, index, uses)
 
 
 def use_of(position: int, how: int) -> int:

@@ -184,5 +184,6 @@ def _remove_bodies(batch: WriteBatch, height: int, block_hash: BlockHash, hashes
     for chunk in range(keys.chunk_count(len(hashes) // keys.HASH_SIZE)):
         batch.delete(keys.TXS, keys.encode_location(height, chunk))
     batch.delete(keys.TX_HASHES, key)
+    batch.delete(keys.CHANGES, key)
     batch.delete(keys.BLOCK_INDEX, block_hash)
     batch.delete(keys.HEADERS, key)

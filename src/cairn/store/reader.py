@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from cairn.domain.errors import Corrupt
+from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
@@ -41,6 +42,22 @@ class ChainReader:
         if value is None:
             raise Corrupt(f"block {height} has no transaction hashes in the store")
         return value
+
+    def change_leaves(self, height: int) -> bytes:
+        """The leaf hashes of the accounts that a block touches, one after the other, in the order of addresses."""
+        shown = self.base <= height <= self.visible
+        return self._database.get(keys.CHANGES, keys.encode_height(height)) or b"" if shown else b""
+
+    def find_history_node(self, level: int, index: int) -> bytes | None:
+        """A node of the tree over all block hashes; None if it is of blocks before those that ever were here."""
+        return self._database.get(keys.HISTORY, keys.encode_history_key(level, index))
+
+    def read_history_node(self, level: int, index: int) -> bytes:
+        """A node that must be there. Raises `Corrupt`."""
+        node = self.find_history_node(level, index)
+        if node is None or len(node) != keys.HASH_SIZE:
+            raise Corrupt(f"the history lacks node {index} of level {level}")
+        return node
 
     def find_location(self, tx_hash: TxHash) -> Location | None:
         value = self._database.get(keys.TX_INDEX, tx_hash)
@@ -186,6 +203,11 @@ class ChainReader:
         if get(keys.BLOCK_INDEX, block_hash) is None or len(hashes) != keys.HASH_SIZE * count:
             return False
         if keys.holds_data(header) and not self.has_references(height):
+            return False
+        if self.find_history_node(0, height) is None:
+            return False
+        # Of the block of a restored snapshot it is not known which accounts it touched.
+        if height > self.base and header.changes_root != EMPTY_ROOT and get(keys.CHANGES, key) is None:
             return False
         if count == 0:
             return self._has_silent_changes(height, header)

@@ -3,7 +3,8 @@
     DIR/snapshots/HEIGHT/manifest      what the parts are, and their SHA-256 digests
     DIR/snapshots/HEIGHT/000000 ...    the parts, about 1 MiB each:
         first   the block's transactions in its order, each as a record; as many in a part as fit without data
-        then    every account that is not empty, in the order of addresses:   address 20 | balance 32 | nonce 8
+        then    every account, in the order of addresses:
+                address 20 | balance 32 | nonce 8 | number 4 | height of its last touch 8
 
 So the number of parts, and of records in each, follow from the header and the number of accounts. With the longest
 data in every record, a part has twice as many bytes.
@@ -24,6 +25,7 @@ from itertools import chain as chained
 from itertools import islice
 from pathlib import Path
 from struct import Struct
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,8 +33,9 @@ from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash, decode_header, encode_header
-from cairn.domain.lattice import Lattice
-from cairn.domain.merkle import tx_root
+from cairn.domain.history import History, peak_places
+from cairn.domain.merkle import EMPTY_ROOT, tx_root
+from cairn.domain.state_tree import StateTree, StateUpdate, TreeUpdate, record_leaf
 from cairn.domain.transactions import (
     LONGEST_RECORD_SIZE,
     TX_RECORD_SIZE,
@@ -42,14 +45,15 @@ from cairn.domain.transactions import (
     split_records,
 )
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, SealedBlock, Tx
+from cairn.domain.types import TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, SealedBlock, Tx
 from cairn.store import keys
 from cairn.store.directory import is_directory, make_directory, names_in, sync_directory, sync_file, write_file
-from cairn.store.keys import NEVER
+from cairn.store.keys import NEVER, RESTORED
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database, WriteBatch
+from cairn.store.state_leaves import StateLeaves, root_in_slices
 
-FORMAT = 3
+FORMAT = 4
 CHUNK_BYTES = 1 << 20
 KEPT = 2
 """The newest ones that are kept: a node that fetches the last but one can finish."""
@@ -61,7 +65,7 @@ ROOM_PER_ACCOUNT = 300
 
 MANIFEST_NAME = "manifest"
 
-_ACCOUNT = Struct(">20s32sQ")
+_ACCOUNT = Struct(">20s32sQIQ")
 ACCOUNT_SIZE = _ACCOUNT.size
 
 Pause = Callable[[], None]
@@ -78,6 +82,8 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     governance: bytes
     """The validators' canonical record; empty on a chain without."""
     account_count: int
+    history: tuple[bytes, ...]
+    """The peaks of the tree over all earlier blocks; the header's history root covers them."""
     chunks: tuple[bytes, ...]
     """SHA-256 of each part."""
 
@@ -109,14 +115,25 @@ def decode_manifest(raw: bytes) -> Manifest:
     return manifest
 
 
-def encode_account(address: Address, account: Account) -> bytes:
-    return _ACCOUNT.pack(address, account.balance.to_bytes(32, "big"), account.nonce)
+class AccountRecord(NamedTuple):
+    """An account as a snapshot holds it."""
+
+    address: Address
+    account: Account
+    number: int
+    touched: int
 
 
-def decode_accounts(chunk: bytes) -> Iterator[tuple[Address, Account]]:
+def encode_account(record: AccountRecord) -> bytes:
+    account = record.account
+    balance = account.balance.to_bytes(32, "big")
+    return _ACCOUNT.pack(record.address, balance, account.nonce, record.number, record.touched)
+
+
+def decode_accounts(chunk: bytes) -> Iterator[AccountRecord]:
     """The accounts in a part of whole records."""
-    for address, balance, nonce in _ACCOUNT.iter_unpack(chunk):
-        yield Address(address), Account(int.from_bytes(balance, "big"), nonce)
+    for address, balance, nonce, number, touched in _ACCOUNT.iter_unpack(chunk):
+        yield AccountRecord(Address(address), Account(int.from_bytes(balance, "big"), nonce), number, touched)
 
 
 class ChunkLayout(msgspec.Struct, frozen=True):
@@ -183,8 +200,9 @@ class SnapshotDirectory:
             accounts = _Summed(reader, height, pause)
             parts = chained(_cut(reader.records(height), TX_RECORD_SIZE), _cut(accounts, ACCOUNT_SIZE))
             digests = tuple(_save(draft / _chunk_name(index), part) for index, part in enumerate(parts))
-            _check_state(accounts.lattice, governance, found[1])
-            manifest = Manifest(genesis, encode_header(found[1]), governance, accounts.count, digests)
+            _check_state(accounts.leaves, governance, found[1], pause)
+            peaks = tuple(reader.read_history_node(level, index) for level, index in peak_places(height))
+            manifest = Manifest(genesis, encode_header(found[1]), governance, accounts.leaves.count, peaks, digests)
             write_file(draft / MANIFEST_NAME, encode_manifest(manifest))
             draft.rename(self._path / str(height))
             sync_directory(self._path)
@@ -207,29 +225,26 @@ class SnapshotDirectory:
 
 
 class _Summed:
-    """The records of all accounts that are not empty, counted and summed up as they are given."""
+    """The records of all accounts, whose leaves are hashed as they are given."""
 
     def __init__(self, reader: ChainReader, height: int, pause: Pause) -> None:
         self._reader = reader
         self._height = height
         self._pause = pause
-        self.count = 0
-        self.lattice = Lattice.empty()
+        self.leaves = StateLeaves()
 
     def __iter__(self) -> Iterator[bytes]:
         versions = self._reader.accounts_at(self._height)
-        while part := [(address, version.account) for address, version in islice(versions, SLICE)]:
+        while part := list(islice(versions, SLICE)):
             self._pause()
-            self.lattice = self.lattice.with_accounts(part)
-            for address, account in part:
-                if not account.is_empty:
-                    self.count += 1
-                    yield encode_account(address, account)
+            for address, version in part:
+                self.leaves.add(address, version.account, version.number, version.touched)
+                yield encode_account(AccountRecord(address, version.account, version.number, version.touched))
 
 
-def _check_state(lattice: Lattice, governance: bytes, header: BlockHeader) -> None:
+def _check_state(leaves: StateLeaves, governance: bytes, header: BlockHeader, pause: Pause) -> None:
     """Check that these are the accounts that the block left. Raises `Corrupt`."""
-    root = (lattice.with_record(None, governance) if governance else lattice).root
+    root = root_in_slices(leaves.in_order(record_leaf(governance)), pause)
     if root != header.state_root:
         raise Corrupt(
             f"the accounts in the store have the root 0x{root.hex()}; "
@@ -256,6 +271,13 @@ def _save(path: Path, chunk: bytes) -> bytes:
 
 def _chunk_name(index: int) -> str:
     return f"{index:06d}"
+
+
+class RestoredState(NamedTuple):
+    """A snapshot's block, and the tree of the state that it leaves."""
+
+    outcome: BlockOutcome
+    tree: StateTree
 
 
 class Restore:
@@ -301,7 +323,10 @@ class Restore:
         self._txs: list[Tx] = []
         self._uses: dict[Address, bytearray] = {}
         self._next = 0
-        self._lattice = Lattice.empty()
+        self._leaves = StateLeaves()
+        self._before = History(header.height, manifest.history)
+        if self._before.root != header.history_root or len(manifest.history) != header.height.bit_count():
+            raise InvalidSnapshot(f"the history in the snapshot is not the one that block {header.height} commits to")
         self._last_address = b""
 
     @property
@@ -337,22 +362,27 @@ class Restore:
             self._add_accounts(index, chunk)
         self._next += 1
 
-    def outcome(self) -> BlockOutcome:
+    def outcome(self) -> "RestoredState":
         """The snapshot's block with the state that it leaves. Raises `InvalidSnapshot` if the two do not agree."""
         if not self.is_complete:
             raise InvalidSnapshot(f"{self._next} parts of the snapshot are here; it has {len(self._manifest.chunks)}")
         self._check_txs()
-        governance, lattice = self._governance(), self._lattice
-        if governance is not None:
-            lattice = lattice.with_record(None, self._manifest.governance)
-        if lattice.root != self._header.state_root:
+        governance = self._governance()
+        try:
+            tree = StateTree.from_leaves(self._leaves.in_order(record_leaf(self._manifest.governance)))
+        except Corrupt as error:
+            raise InvalidSnapshot(f"the snapshot is not whole: {error.detail}") from error
+        if tree.root != self._header.state_root:
             raise InvalidSnapshot(
-                f"the state in the snapshot has the root 0x{lattice.root.hex()}; "
+                f"the state in the snapshot has the root 0x{tree.root.hex()}; "
                 f"block {self.height} commits to 0x{self._header.state_root.hex()}"
             )
-        # Empty accounts that a transaction names; they are needed for their history only.
-        self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._uses))
-        return BlockOutcome(SealedBlock(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
+        history, nodes = self._before.append(self._hash)
+        peaks = zip(peak_places(self.height), self._before.peaks, strict=True)
+        nodes += [(level, index, node) for (level, index), node in peaks]
+        update = StateUpdate(TreeUpdate(tree.size, tree.root, []), EMPTY_ROOT, [], {}, {})
+        block = SealedBlock(self._header, self._hash, tuple(self._txs))
+        return RestoredState(BlockOutcome(block, {}, update, history, nodes, governance), tree)
 
     def _add_txs(self, index: int, chunk: bytes) -> None:
         count = self._tx_parts.records_in(index)
@@ -381,21 +411,15 @@ class Restore:
             self._check_txs()
         size = self._account_parts.records_in(index - self._tx_parts.count) * ACCOUNT_SIZE
         _check_size(index, chunk, size, size)
-        accounts: list[tuple[Address, Account]] = []
-        for address, account in decode_accounts(chunk):
-            if address <= self._last_address or account.is_empty:
-                raise InvalidSnapshot(f"account 0x{address.hex()} is empty, or not in its place in the snapshot")
-            self._last_address = address
-            accounts.append((address, account))
-        self._lattice = self._lattice.with_accounts(accounts)
-        self._write_versions(accounts)
-
-    def _write_versions(self, accounts: Iterable[tuple[Address, Account]]) -> None:
         batch = WriteBatch(self._database)
-        for address, account in accounts:
-            # Once only: what is left at the end are those that came with no account.
-            used = self._uses.pop(address, b"")
-            version = keys.encode_version(account, NEVER, NEVER) + used
+        for record in decode_accounts(chunk):
+            address = record.address
+            if address <= self._last_address or record.touched > self.height:
+                raise InvalidSnapshot(f"account 0x{address.hex()} is of the future, or not in its place")
+            self._last_address = address
+            self._leaves.add(*record)
+            place = (record.touched, record.number, RESTORED)
+            version = keys.encode_version(record.account, NEVER, NEVER, *place) + self._uses.get(address, b"")
             batch.put(keys.ACCOUNTS, keys.version_key(address, self.height), version)
         # Unsynced: the batch that makes the block the head is synced, and comes later in the same log.
         self._database.write(batch, sync=False)

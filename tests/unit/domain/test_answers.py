@@ -52,6 +52,8 @@ def header(root: bytes = tx_root(HASHES), **changes: object) -> Header:
         "timestamp": 1_800_000_000,
         "transactions_root": "0x" + root.hex(),
         "state_root": "0x" + "02" * 32,
+        "receipts_root": "0x" + "02" * 32,
+        "mix_hash": "0x" + "02" * 32,
         "transaction_count": len(HASHES),
         "gas_used": 105_000,
         "proposer": "0x" + "00" * 20,

@@ -22,8 +22,8 @@ from cairn.domain.genesis import (
     parse_genesis,
 )
 from cairn.domain.headers import block_hash
-from cairn.domain.lattice import Lattice
-from cairn.domain.merkle import EMPTY_ROOT
+from cairn.domain.merkle import EMPTY_ROOT, leaf_hash, root_of
+from cairn.domain.state_tree import Place, change_leaf
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
     LATEST_TIME,
@@ -34,6 +34,7 @@ from cairn.domain.types import (
     Account,
     Rules,
 )
+from tests.support.memory_state import MemoryState, naive_state_root
 
 ALICE, BOB = (address for address, _ in DEV_KEYS[:2])
 SIGNER = base64.b64encode(DEV_SIGNER).decode()
@@ -224,11 +225,13 @@ def test_block_0_holds_the_first_balances() -> None:
     outcome = genesis_outcome(genesis)
     header = outcome.block.header
     assert outcome.accounts == {ALICE: Account(3, 0)}
-    assert outcome.lattice == Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, Account(3, 0))])
+    assert outcome.state.places == {ALICE: Place(1, 0, ALICE)}
     assert (header.height, header.previous_hash, header.proposer) == (0, ZERO_HASH, ZERO_ADDRESS)
     assert (header.timestamp, header.chain_id, header.gas_used, header.tx_root) == (1_000, 5, 0, EMPTY_ROOT)
     assert (header.gas_limit, header.base_fee) == (genesis.block_gas_limit, genesis.gas_price)
-    assert header.state_root == outcome.lattice.root
+    assert header.state_root == naive_state_root(MemoryState(outcome))
+    assert header.changes_root == root_of([leaf_hash(change_leaf(ALICE, None, EMPTY_ACCOUNT, Account(3, 0)))])
+    assert header.history_root == EMPTY_ROOT
     assert outcome.block.hash == block_hash(header)
     assert outcome.block.txs == ()
 
@@ -241,5 +244,5 @@ def test_the_dev_chain_is_the_same_everywhere() -> None:
     assert checksum_address(DEV_KEYS[0][0]) == "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
     # A change of this hash is a change of the chain's format: every existing directory would be another chain's.
     assert (
-        genesis_outcome(genesis).block.hash.hex() == "18404e83823f4686b20f3ac8fdf4e87a722d404eb110501ab6ebf09f80bdd30d"
+        genesis_outcome(genesis).block.hash.hex() == "8e38739ad62001a605ca896816fa2f77b5f0357b96e7097ab97a5f03136a91c5"
     )

@@ -15,6 +15,8 @@ HEADER = BlockHeader(
     previous_hash=ZERO_HASH,
     timestamp=1_735_689_600,
     tx_root=b"\x01" * 32,
+    changes_root=b"\x0c" * 32,
+    history_root=b"\x0d" * 32,
     state_root=b"\x02" * 32,
     gas_used=42_000,
     proposer=Address(b"\x03" * 20),
@@ -34,7 +36,7 @@ def test_a_hash_is_the_keccak_of_the_bytes() -> None:
 
 
 def test_extra_data_fits_what_ethereum_allows_for_it() -> None:
-    assert rlp.decode(encode_header(HEADER))[12] == b"cairn\x02" + (1337).to_bytes(8, "big") + bytes((0, 0, 0, 2))
+    assert rlp.decode(encode_header(HEADER))[12] == b"cairn\x03" + (1337).to_bytes(8, "big") + bytes((0, 0, 0, 2))
 
 
 def test_no_transactions_are_ethereums_empty_root() -> None:
@@ -49,14 +51,14 @@ def test_no_transactions_are_ethereums_empty_root() -> None:
         (2, b"\x01" * 21, "field 2 has 21 bytes, expected 20"),
         (3, b"\x02" * 33, "field 3 has 33 bytes, expected 32"),
         (4, b"", "field 4 has 0 bytes"),
-        (5, b"\x01" * 31 + b"\x02", "an unused field has an unexpected value"),
+        (5, b"\x01" * 31, "field 5 has 31 bytes, expected 32"),
         (6, bytes(255) + b"\x01", "an unused field has an unexpected value"),
         (7, 1, "an unused field has an unexpected value"),
         (8, 2**64, "input string too long"),
         (11, b"\0\1", "leading zero bytes"),
-        (12, b"cairn\x02" + bytes(11), "field 12 has 17 bytes, expected 18"),
-        (12, b"cairn\x01" + bytes(12), "an unused field has an unexpected value"),
-        (13, b"\x01" * 32, "an unused field has an unexpected value"),
+        (12, b"cairn\x03" + bytes(11), "field 12 has 17 bytes, expected 18"),
+        (12, b"cairn\x02" + bytes(12), "an unused field has an unexpected value"),
+        (13, b"\x01" * 33, "field 13 has 33 bytes, expected 32"),
         (14, b"\x01" * 8, "an unused field has an unexpected value"),
         (15, MAX_UINT256 + 1, "input string too long"),
     ],

@@ -13,7 +13,6 @@ from cairn.domain.merkle import EMPTY_ROOT, tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, Ledger, build_block
 from cairn.domain.types import (
     DYNAMIC_FEE,
-    EMPTY_ACCOUNT,
     MAX_UINT256,
     TRANSFER_GAS,
     ZERO_ADDRESS,
@@ -24,6 +23,7 @@ from cairn.domain.types import (
     Tx,
     TxHash,
 )
+from tests.support.memory_state import MemoryState, naive_root, naive_state_root
 from tests.support.verified_block import verify_block
 
 ALICE, BOB, CAROL, PROPOSER = (Address(bytes([number]) * 20) for number in (1, 2, 3, 9))
@@ -38,15 +38,8 @@ GENESIS = Genesis(
     signer=DEV_SIGNER,
 )
 START = genesis_outcome(GENESIS)
+STATE = MemoryState(START)
 GOVERNANCE = Governance(0, (ValidatorRecord(bytes(32), 1, PROPOSER),))
-
-
-class View:
-    def __init__(self, accounts: dict[Address, Account]) -> None:
-        self.accounts = accounts
-
-    def account(self, address: Address) -> Account:
-        return self.accounts.get(address, EMPTY_ACCOUNT)
 
 
 def transfer(
@@ -57,27 +50,25 @@ def transfer(
 
 
 def build(txs: Sequence[Tx], timestamp: int = 2_000, proposer: Address = PROPOSER) -> BlockOutcome:
-    view = View(START.accounts)
     head = START.block
-    return build_block(head.header, head.hash, START.lattice, view, txs, timestamp, proposer, GENESIS.rules)
+    return build_block(head.header, head.hash, STATE, txs, timestamp, proposer, GENESIS.rules)
 
 
 def build_with(governance: GovernanceChange) -> BlockOutcome:
     head = START.block
-    view = View(START.accounts)
-    return build_block(head.header, head.hash, START.lattice, view, [], 2_000, PROPOSER, GENESIS.rules, governance)
+    return build_block(head.header, head.hash, STATE, [], 2_000, PROPOSER, GENESIS.rules, governance)
 
 
 def verify(block: SealedBlock) -> BlockOutcome:
     head = START.block
-    return verify_block(head.header, head.hash, START.lattice, View(START.accounts), block, GENESIS.rules)
+    return verify_block(head.header, head.hash, STATE, block, GENESIS.rules)
 
 
 def test_an_empty_block_changes_nothing_but_the_height() -> None:
     outcome = build([])
     header = outcome.block.header
     assert outcome.accounts == {}
-    assert outcome.lattice == START.lattice
+    assert outcome.state.tree.root == STATE.tree.root
     assert (header.height, header.previous_hash) == (1, START.block.hash)
     assert (header.tx_root, header.state_root) == (EMPTY_ROOT, START.block.header.state_root)
     assert (header.gas_used, header.proposer, header.chain_id) == (0, PROPOSER, 7)
@@ -93,8 +84,8 @@ def test_a_change_of_the_validators_is_part_of_the_block() -> None:
     after = Governance(1, GOVERNANCE.validators)
     outcome = build_with(governance=(GOVERNANCE, after))
     assert outcome.governance == after
-    assert outcome.lattice == START.lattice.with_record(encode_governance(GOVERNANCE), encode_governance(after))
-    assert outcome.block.header.state_root == outcome.lattice.root != START.lattice.root
+    state = MemoryState(START, outcome)
+    assert outcome.block.header.state_root == naive_state_root(state, encode_governance(after)) != STATE.tree.root
     assert build([]).governance is None
 
 
@@ -113,7 +104,8 @@ def test_a_transfer_moves_the_value_and_pays_the_proposer() -> None:
     header = outcome.block.header
     assert header.gas_used == TRANSFER_GAS
     assert header.tx_root == tx_root([tx.hash])
-    assert header.state_root == outcome.lattice.root
+    assert header.state_root == naive_state_root(MemoryState(START, outcome))
+    assert header.history_root == naive_root([START.block.hash])
     assert outcome.block.hash == block_hash(header)
     assert outcome.block.txs == (tx,)
 
@@ -153,8 +145,8 @@ def test_the_zero_address_is_an_account_like_any_other() -> None:
     assert outcome.accounts[ZERO_ADDRESS] == Account(5 + FEE, 0)
 
 
-def test_a_transfer_of_nothing_makes_no_account() -> None:
-    assert CAROL not in build([transfer(ALICE, CAROL, 0)]).accounts
+def test_a_transfer_of_nothing_makes_an_empty_account() -> None:
+    assert build([transfer(ALICE, CAROL, 0)]).accounts[CAROL] == Account()
 
 
 def test_an_account_may_be_emptied_and_keeps_its_nonce() -> None:
@@ -185,19 +177,19 @@ def test_data_counts_for_the_gas_limit_and_its_fee_goes_to_the_proposer() -> Non
 
 
 def test_a_ledger_knows_the_accounts_so_far() -> None:
-    ledger = Ledger(View(START.accounts), GENESIS.rules)
+    ledger = Ledger(STATE, GENESIS.rules)
     assert ledger.account(ALICE) == Account(FUNDS)
     ledger.apply(transfer(ALICE, BOB, 3, nonce=0))
     assert ledger.account(ALICE) == Account(FUNDS - 3 - FEE, 1)
     assert ledger.account(BOB) == Account(FUNDS + 3)
     # Fees come last, and who was only asked for has not changed.
-    assert ledger.account(PROPOSER) == View(START.accounts).account(PROPOSER)
+    assert ledger.account(PROPOSER) == STATE.account(PROPOSER)
     assert [address for address, _, _ in ledger.close(ALICE)] == [ALICE, BOB]
     assert ledger.account(ALICE) == Account(FUNDS - 3, 1)
 
 
 def test_a_ledger_is_full_after_as_many_as_the_gas_limit_holds() -> None:
-    ledger = Ledger(View(START.accounts), GENESIS.rules)
+    ledger = Ledger(STATE, GENESIS.rules)
     with pytest.raises(NonceTooHigh, match="nonce is 1; the account's next one is 0"):
         ledger.apply(transfer(ALICE, BOB, 1, nonce=1))
     for nonce in range(5):
@@ -237,9 +229,7 @@ def test_a_free_chain_pays_nobody() -> None:
     free = msgspec.structs.replace(GENESIS, gas_price=0)
     start = genesis_outcome(free)
     tx = transfer(ALICE, BOB, 5, gas_price=0)
-    outcome = build_block(
-        start.block.header, start.block.hash, start.lattice, View(start.accounts), [tx], 0, PROPOSER, free.rules
-    )
+    outcome = build_block(start.block.header, start.block.hash, MemoryState(start), [tx], 0, PROPOSER, free.rules)
     assert outcome.accounts == {ALICE: Account(FUNDS - 5, 1), BOB: Account(FUNDS + 5, 0)}
 
 
@@ -263,7 +253,9 @@ def test_a_right_block_is_verified_to_the_same_outcome() -> None:
         ({"tx_root": EMPTY_ROOT}, "tx_root is 0x56e8"),
         ({"state_root": bytes(32)}, "state_root is 0x0000"),
         ({"gas_used": 0}, "gas_used is 0, but it follows as 21000"),
-        ({"proposer": BOB}, "state_root is"),
+        ({"proposer": BOB}, "changes_root is"),
+        ({"changes_root": EMPTY_ROOT}, "changes_root is 0x56e8"),
+        ({"history_root": bytes(32)}, "history_root is 0x0000"),
         ({"chain_id": 8}, "chain_id is 8, but it follows as 7"),
         ({"gas_limit": 1}, "gas_limit is 1, but it follows as"),
         ({"base_fee": 12}, "base_fee is 12, but it follows as"),
@@ -283,10 +275,7 @@ def test_a_block_under_a_wrong_hash_is_refused() -> None:
 
 
 def set_balances(balances: dict[Address, int], txs: Sequence[Tx] = ()) -> BlockOutcome:
-    view = View(dict(START.accounts))
-    return build_block(
-        START.block.header, START.block.hash, START.lattice, view, txs, 2_000, PROPOSER, GENESIS.rules, None, balances
-    )
+    return build_block(START.block.header, START.block.hash, STATE, txs, 2_000, PROPOSER, GENESIS.rules, None, balances)
 
 
 def test_balances_that_are_set_are_part_of_the_block() -> None:
@@ -295,20 +284,19 @@ def test_balances_that_are_set_are_part_of_the_block() -> None:
     assert outcome.changes_state
     assert outcome.balances == {ALICE: 5, CAROL: 7}
     assert build([]).balances == {}
-    assert outcome.block.header.state_root == outcome.lattice.root != START.lattice.root
-    view = View(dict(START.accounts))
-    arguments = (START.block.header, START.block.hash, START.lattice, view, outcome.block, GENESIS.rules, None)
+    assert outcome.block.header.state_root == naive_state_root(MemoryState(START, outcome)) != STATE.tree.root
+    arguments = (START.block.header, START.block.hash, STATE, outcome.block, GENESIS.rules, None)
     assert verify_block(*arguments, {ALICE: 5, CAROL: 7}) == outcome
-    with pytest.raises(InvalidBlock, match="state_root"):
+    with pytest.raises(InvalidBlock, match="changes_root"):
         verify_block(*arguments)
-    with pytest.raises(InvalidBlock, match="state_root"):
+    with pytest.raises(InvalidBlock, match="changes_root"):
         verify_block(*arguments, {ALICE: 6, CAROL: 7})
 
 
 def test_a_balance_that_is_set_to_what_it_was_changes_no_account() -> None:
     outcome = set_balances({BOB: FUNDS})
     assert outcome.accounts == {}
-    assert outcome.lattice == START.lattice
+    assert outcome.state.tree.root == STATE.tree.root
 
 
 def test_a_block_that_sets_balances_holds_no_transactions() -> None:

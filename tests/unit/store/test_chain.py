@@ -6,6 +6,7 @@ import pytest
 from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable, WrongFormat, WrongGenesis
 from cairn.domain.genesis import dev_genesis, genesis_outcome
 from cairn.domain.governance import VOTED_BLOCKS
+from cairn.domain.state_tree import Place, StateTree
 from cairn.domain.transactions import decode_record, encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, BlockHash, TxHash
 from cairn.store import keys
@@ -34,7 +35,8 @@ def test_an_empty_directory_becomes_a_chain_with_its_genesis_block(chain: ChainS
     outcome = genesis_outcome(store_genesis())
     assert chain.visible == 0
     assert (chain.head_hash, chain.head_header) == head_of(chain) == (outcome.block.hash, outcome.block.header)
-    assert chain.lattice == outcome.lattice
+    assert chain.tree.root == outcome.block.header.state_root
+    assert chain.history == outcome.history
     assert chain.head_header.previous_hash == ZERO_HASH
     assert chain.tx_hashes(0) == b""
     assert list(chain.records(0)) == []
@@ -72,10 +74,10 @@ def test_unknown_blocks_and_transactions_are_none(chain: ChainStore) -> None:
 
 def test_everything_is_the_same_after_a_new_opening(chain: ChainStore) -> None:
     grow(chain, 3, 20)
-    before = (chain.visible, chain.head_hash, chain.head_header, chain.lattice, chain.account(address(1)))
+    before = (chain.visible, chain.head_hash, chain.head_header, chain.tree.levels, chain.history)
     history = history_of(chain, address(1), None, 100)
     again = reopened(chain)
-    assert (again.visible, again.head_hash, again.head_header, again.lattice, again.account(address(1))) == before
+    assert (again.visible, again.head_hash, again.head_header, again.tree.levels, again.history) == before
     assert history_of(again, address(1), None, 100) == history
     extend(again, next_transfers(again, 5))
     assert again.visible == 4
@@ -216,7 +218,10 @@ def test_other_transactions_than_the_header_commits_to_are_found(chain: ChainSto
 
 def test_another_state_than_the_header_commits_to_is_found(chain: ChainStore) -> None:
     grow(chain, 1, 3)
-    put(chain, keys.META, keys.HEAD_KEY, keys.encode_head(keys.StoredHead(1, chain.head_hash, bytes(2048))))
+    key = keys.version_key(address(3), 1)
+    value = database_of(chain).get(keys.ACCOUNTS, key)
+    assert value is not None
+    put(chain, keys.ACCOUNTS, key, value[:31] + bytes([value[31] ^ 1]) + value[32:])
     with pytest.raises(Corrupt, match="the stored state is not the one that block 1 commits to"):
         reopened(chain)
 
@@ -302,7 +307,9 @@ def test_an_audit_replays_real_blocks(directory: Path) -> None:
         (keys.TX_HASHES, keys.encode_height(1), bytes(64), "list of transaction hashes"),
         (keys.TXS, keys.encode_location(1, 0), bytes(564), "transaction 0x00.* is not valid"),
         (keys.HEADERS, keys.encode_height(0), None, "the stored header is"),
-        (keys.META, None, None, "state sum"),
+        (keys.META, None, None, "the state tree is not the one"),
+        (keys.CHANGES, keys.encode_height(1), bytes(96), "list of touched accounts"),
+        (keys.HISTORY, keys.encode_history_key(1, 0), bytes(32), "node of the history"),
     ],
 )
 def test_an_audit_finds_each_wrong_entry(
@@ -311,7 +318,7 @@ def test_an_audit_finds_each_wrong_entry(
     chain = ChainStore.open(directory, dev_genesis())
     block = extend(chain, [signed(0), signed(1)]).block
     if family == keys.META:
-        chain.lattice = genesis_outcome(chain.genesis).lattice
+        chain.tree = StateTree.from_leaves(bytes(32))
     else:
         put(chain, family, key or block.hash, value or keys.encode_stored_header(block.hash, block.header))
     with pytest.raises(Corrupt, match=found):
@@ -349,7 +356,7 @@ def test_an_audit_finds_a_missing_header(directory: Path) -> None:
 
 def test_a_broken_link_in_an_accounts_history_is_damage(chain: ChainStore) -> None:
     grow(chain, 1, 1)
-    value = keys.encode_version(Account(1, 1), 0, keys.NEVER) + keys.encode_position(keys.SENT)
+    value = keys.encode_version(Account(1, 1), 0, keys.NEVER, 0, 1, 0) + keys.encode_position(keys.SENT)
     put(chain, keys.ACCOUNTS, keys.version_key(address(500), 1), value)
     with pytest.raises(Corrupt, match="has no entry at height 0, though a later one says so"):
         history_of(chain, address(500), None, 9)
@@ -359,7 +366,7 @@ def test_a_broken_link_in_an_accounts_history_is_damage(chain: ChainStore) -> No
 
 
 def known(number: int) -> CachedAccount:
-    return CachedAccount(Account(number, 0), number, number)
+    return CachedAccount(Account(number, 0), number, number, Place(number, 0, address(number)))
 
 
 class Loading:

@@ -39,9 +39,7 @@ def chain(directory: Path) -> Iterator[ChainStore]:
 def commit(chain: ChainStore, *txs: Tx) -> None:
     header = chain.head_header
     rules = chain.genesis.rules
-    chain.commit(
-        build_block(header, chain.head_hash, chain.lattice, chain, txs, header.timestamp + 1, ZERO_ADDRESS, rules)
-    )
+    chain.commit(build_block(header, chain.head_hash, chain, txs, header.timestamp + 1, ZERO_ADDRESS, rules))
 
 
 def write_journal(directory: Path, *txs: Tx) -> None:

@@ -56,13 +56,13 @@ def test_a_path_that_cannot_be_a_directory_is_refused_with_the_reason(tmp_path: 
 
 def test_a_directory_that_is_marked_has_our_format(tmp_path: Path) -> None:
     mark_format(tmp_path)
-    assert (tmp_path / "FORMAT").read_text() == "cairn data format 5\n"
+    assert (tmp_path / "FORMAT").read_text() == "cairn data format 6\n"
     check_format(tmp_path)
 
 
 def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
-    (tmp_path / "FORMAT").write_text("cairn data format 6\n")
-    with pytest.raises(WrongFormat, match="is in format '6'; this version of cairn reads format 5"):
+    (tmp_path / "FORMAT").write_text("cairn data format 7\n")
+    with pytest.raises(WrongFormat, match="is in format '7'; this version of cairn reads format 6"):
         check_format(tmp_path)
 
 

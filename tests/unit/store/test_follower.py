@@ -239,10 +239,10 @@ def test_a_damaged_log_is_reported_and_read_once_it_is_repaired(
 def test_a_directory_without_a_store_of_this_format_cannot_be_followed(tmp_path: Path, chain: ChainStore) -> None:
     with pytest.raises(StoreUnavailable):
         FollowerStore.open(tmp_path / "nothing", tmp_path / "scratch")
-    (chain.directory / "FORMAT").write_text("cairn data format 6\n")
+    (chain.directory / "FORMAT").write_text("cairn data format 7\n")
     with pytest.raises(WrongFormat):
         FollowerStore.open(chain.directory, tmp_path / "scratch")
-    (chain.directory / "FORMAT").write_text("cairn data format 5\n")
+    (chain.directory / "FORMAT").write_text("cairn data format 6\n")
     (chain.directory / "chain" / "CURRENT").rename(tmp_path / "CURRENT")
     with pytest.raises(StoreUnavailable, match="MANIFEST"):
         FollowerStore.open(chain.directory, tmp_path / "scratch")

@@ -97,7 +97,7 @@ BLOCK_TXS = 10_000
 def version_with(uses: dict[int, int]) -> tuple[bytes, bytes]:
     """A stored version, with what the account does at each position."""
     encoded = b"".join(keys.encode_position(keys.use_of(position, how)) for position, how in sorted(uses.items()))
-    return keys.version_key(SHOP, 5), keys.encode_version(Account(1, 1), 1, 1) + encoded
+    return keys.version_key(SHOP, 5), keys.encode_version(Account(1, 1), 1, 1, 1, 1, 0) + encoded
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(1, 1), (1, 7), (7, 1), (1, 999), (999, 1), (2, 3)])

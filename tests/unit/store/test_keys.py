@@ -24,26 +24,34 @@ def test_blocks_and_chunks_sort_by_height_then_number() -> None:
 def test_a_version_is_read_as_it_was_written() -> None:
     key = keys.version_key(address(7), 12)
     use = keys.use_of(3, keys.SENT)
-    value = keys.encode_version(Account(2**256 - 1, 2**64 - 1), keys.NEVER, 11) + keys.encode_position(use)
-    assert keys.decode_version(key, value) == keys.Version(12, Account(2**256 - 1, 2**64 - 1), keys.NEVER, 11, (use,))
+    value = keys.encode_version(
+        Account(2**256 - 1, 2**64 - 1), keys.NEVER, 11, 10, 2**32 - 1, 5
+    ) + keys.encode_position(use)
+    account = Account(2**256 - 1, 2**64 - 1)
+    assert keys.decode_version(key, value) == keys.Version(12, account, keys.NEVER, 11, 10, 2**32 - 1, 5, (use,))
+
+
+def test_a_version_was_touched_at_its_own_height_unless_it_comes_from_a_snapshot() -> None:
+    assert keys.Version(9, Account(), 4, 6, 6, 1, 0, ()).touched == 9
+    assert keys.Version(9, Account(), 4, 6, 6, 1, keys.RESTORED, ()).touched == 6
 
 
 @pytest.mark.parametrize(
     ("use", "latest"), [(0, (4, 6, 6)), (keys.SENT, (9, 6, 9)), (keys.RECEIVED, (4, 9, 9)), (keys.EITHER, (9, 9, 9))]
 )
 def test_a_version_says_where_the_account_last_sent_and_received(use: int, latest: tuple[int, int, int]) -> None:
-    version = keys.Version(9, Account(), 4, 6, (use,))
+    version = keys.Version(9, Account(), 4, 6, 6, 1, 0, (use,))
     assert tuple(version.latest(how) for how in (keys.SENT, keys.RECEIVED, keys.EITHER)) == latest
     assert tuple(version.before(how) for how in (keys.SENT, keys.RECEIVED, keys.EITHER)) == (4, 6, 6)
 
 
 def test_an_account_that_never_sent_or_received_says_so() -> None:
-    version = keys.Version(9, Account(), keys.NEVER, keys.NEVER, ())
+    version = keys.Version(9, Account(), keys.NEVER, keys.NEVER, keys.NEVER, 1, 0, ())
     assert version.latest(keys.EITHER) == keys.NEVER
 
 
 def test_the_head_is_read_as_it_was_written() -> None:
-    head = keys.StoredHead(5, BlockHash(b"\1" * 32), b"\2" * 2048)
+    head = keys.StoredHead(5, BlockHash(b"\1" * 32))
     assert keys.decode_head(keys.encode_head(head)) == head
 
 

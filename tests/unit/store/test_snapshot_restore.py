@@ -16,7 +16,7 @@ from cairn.domain.types import Account, Address, BlockHash
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
-from cairn.store.snapshot import ROOM_PER_ACCOUNT, Manifest, encode_account, most_accounts
+from cairn.store.snapshot import ROOM_PER_ACCOUNT, AccountRecord, Manifest, encode_account, most_accounts
 from tests.support.audit import audit
 from tests.support.blocks import head_of, history_of
 from tests.support.core_fixtures import signed, signed_of_each_type
@@ -68,7 +68,7 @@ def test_blocks_are_added_after_a_restored_snapshot(chain: ChainStore, joining: 
     restore_snapshot(joining, take_snapshot(chain))
     assert (joining.visible, joining.base) == (7, 7)
     assert head_of(joining) == head_of(chain)
-    assert joining.lattice == chain.lattice
+    assert joining.tree.levels == chain.tree.levels
     assert joining.governance == chain.governance
     assert joining.state_block_hash == chain.state_block_hash
     assert [address for address, _ in joining.accounts_at(7)] == [address for address, _ in chain.accounts_at(7)]
@@ -340,7 +340,10 @@ def test_every_type_is_restored_as_it_was_signed(tmp_path: Path, joining: ChainS
 
 def with_crowd(parcel: Parcel, accounts: int) -> Parcel:
     """The true block with an invented state: each part has the digest that the manifest names."""
-    records = (encode_account(Address(number.to_bytes(20, "big")), Account(1)) for number in range(1, accounts + 1))
+    records = (
+        encode_account(AccountRecord(Address(number.to_bytes(20, "big")), Account(1), number, 0))
+        for number in range(1, accounts + 1)
+    )
     whole, each = b"".join(records), snapshot.CHUNK_BYTES // snapshot.ACCOUNT_SIZE * snapshot.ACCOUNT_SIZE
     chunks = [parcel.chunks[0], *(whole[start : start + each] for start in range(0, len(whole), each))]
     digests = tuple(hashlib.sha256(chunk).digest() for chunk in chunks)

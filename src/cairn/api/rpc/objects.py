@@ -4,15 +4,8 @@ from typing import Any
 
 from cairn.api.rpc.values import data, quantity
 from cairn.domain.crypto import keccak256
-from cairn.domain.headers import (
-    EMPTY_BLOOM,
-    NO_MIX,
-    NO_NONCE,
-    NO_UNCLES,
-    encode_header,
-    extra_data,
-    receipts_root,
-)
+from cairn.domain.headers import EMPTY_BLOOM, NO_NONCE, NO_UNCLES, encode_header, extra_data
+from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, BlockHash, BlockHeader, Tx
 
 Json = dict[str, Any]
@@ -20,7 +13,6 @@ Json = dict[str, Any]
 _EMPTY_BLOOM = data(EMPTY_BLOOM)
 _NO_UNCLES = data(NO_UNCLES)
 _NO_NONCE = data(NO_NONCE)
-_NO_MIX = data(NO_MIX)
 TRANSFER_BYTES = 110
 """The approximate size of a signed transfer without data."""
 GAS_OF_A_BYTE = 16
@@ -120,14 +112,14 @@ def header_object(block_hash: BlockHash, header: BlockHeader) -> Json:
         "timestamp": quantity(header.timestamp),
         "transactionsRoot": data(header.tx_root),
         "stateRoot": data(header.state_root),
-        "receiptsRoot": data(receipts_root(header)),
+        "receiptsRoot": data(header.changes_root),
         "miner": data(header.proposer),
         "gasLimit": quantity(header.gas_limit),
         "gasUsed": quantity(header.gas_used),
         "difficulty": "0x0",
         "extraData": data(extra_data(header)),
         "logsBloom": _EMPTY_BLOOM,
-        "mixHash": _NO_MIX,
+        "mixHash": data(header.history_root),
         "nonce": _NO_NONCE,
         "sha3Uncles": _NO_UNCLES,
         "baseFeePerGas": quantity(header.base_fee),
@@ -160,7 +152,9 @@ def pending_block_object(
         previous_hash=block_hash,
         timestamp=max(now, head.timestamp),
         tx_root=tx_root,
+        changes_root=EMPTY_ROOT,
         state_root=head.state_root,
+        history_root=head.history_root,
         gas_used=gas_used,
         proposer=ZERO_ADDRESS,
         chain_id=head.chain_id,

@@ -104,7 +104,7 @@ def named_number(fields: Json, name: str, otherwise: int, maximum: int = MAX_UIN
 
 
 def next_header(parent_hash: BlockHash, parent: BlockHeader, block: Json, base_fee: int) -> BlockHeader:
-    """The header before its transactions are known. Its state root stays zero: only real blocks have one."""
+    """The header before its transactions are known. Roots of the state stay zero: only real blocks have them."""
     named = parse_fields(block.get("blockOverrides"), "block override", BLOCK_FIELDS)
     timestamp = named_number(named, "time", parent.timestamp + 1)
     if not parent.timestamp < timestamp <= MAX_UINT64:
@@ -114,7 +114,9 @@ def next_header(parent_hash: BlockHash, parent: BlockHeader, block: Json, base_f
         previous_hash=parent_hash,
         timestamp=timestamp,
         tx_root=EMPTY_ROOT,
+        changes_root=ZERO_HASH,
         state_root=ZERO_HASH,
+        history_root=ZERO_HASH,
         gas_used=0,
         proposer=parse_account(named["feeRecipient"], "feeRecipient") if "feeRecipient" in named else parent.proposer,
         chain_id=parent.chain_id,

@@ -10,7 +10,7 @@ import msgspec
 from cairn.domain.errors import Rejected, UpdateRefused
 from cairn.domain.governance import Update
 from cairn.domain.rules import SenderBudget, validate_tx
-from cairn.domain.transition import StateView
+from cairn.domain.state_tree import StateView
 from cairn.domain.types import Address, Rules, Tx
 
 

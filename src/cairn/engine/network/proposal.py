@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from cairn.domain.errors import InvalidBlock, Rejected, TxRejected, UpdateRefused
 from cairn.domain.governance import Governance, Update
-from cairn.domain.transition import Ledger, StateView
+from cairn.domain.state_tree import StateView
+from cairn.domain.transition import Ledger
 from cairn.domain.types import Address, Rules, Tx, TxHash
 from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_batches

@@ -291,7 +291,21 @@ def test_a_head_is_read_once_for_all_sockets() -> None:
 
         def get_header(self, height: int) -> tuple[BlockHash, BlockHeader]:
             self.read.append(height)
-            header = BlockHeader(height, ZERO_HASH, 1, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0, 0)
+            header = BlockHeader(
+                height,
+                ZERO_HASH,
+                1,
+                bytes(32),
+                bytes(32),
+                bytes(32),
+                bytes(32),
+                0,
+                ZERO_ADDRESS,
+                1337,
+                210_000_000,
+                0,
+                0,
+            )
             return self.block_hash(height), header
 
     view = CountedReads(Path("unused"))

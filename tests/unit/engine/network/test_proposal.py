@@ -23,6 +23,7 @@ from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_bundle, is_bundle, open_bundle
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, propose, read_offer, read_strictly, sift
+from tests.support.memory_state import MemoryState
 from tests.support.transfers import RULES, Accounts, address, transfer
 from tests.support.tx_data import gas_of
 
@@ -245,7 +246,7 @@ def applies(txs: Sequence[Tx]) -> bool:
     start = genesis_outcome(GENESIS)
     header, first_hash = start.block.header, start.block.hash
     try:
-        build_block(header, first_hash, start.lattice, GenesisState(), txs, 1, address(4), GENESIS.rules)
+        build_block(header, first_hash, MemoryState(start), txs, 1, address(4), GENESIS.rules)
     except InvalidBlock:
         return False
     return True

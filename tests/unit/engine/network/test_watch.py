@@ -49,7 +49,9 @@ class Scene:
 
     def head(self) -> BlockHeader:
         stamped = int(2e9 + self.now) - self.age_s
-        return BlockHeader(7, ZERO_HASH, stamped, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0, 0)
+        return BlockHeader(
+            7, ZERO_HASH, stamped, bytes(32), bytes(32), bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0, 0
+        )
 
     def look(self, catching_up: bool | None) -> str:
         self.rpc.catching_up = catching_up
