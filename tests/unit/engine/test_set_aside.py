@@ -43,7 +43,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Sequence[Tx]], BaseE
     attempts: list[int] = []
 
     def build_block(*arguments: Any) -> Any:
-        txs = arguments[4]
+        txs = arguments[3]
         attempts.append(len(txs))
         failure = fails(txs)
         if failure is not None:

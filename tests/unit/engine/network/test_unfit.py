@@ -33,7 +33,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 def spoil(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Sequence[Tx]], Exception | None]) -> None:
     def build_block(*arguments: Any) -> Any:
-        failure = fails(arguments[4])
+        failure = fails(arguments[3])
         if failure is not None:
             raise failure
         return transition.build_block(*arguments)
