@@ -32,7 +32,9 @@ export interface Block {
     previousHash: string;
     timestamp: bigint;
     transactionsRoot: string;
+    receiptsRoot: string;
     stateRoot: string;
+    mixHash: string;
     transactionCount: bigint;
     gasUsed: bigint;
     proposer: string;
@@ -103,7 +105,9 @@ export interface FullBlock {
     previousHash: string;
     timestamp: bigint;
     transactionsRoot: string;
+    receiptsRoot: string;
     stateRoot: string;
+    mixHash: string;
     transactionCount: bigint;
     gasUsed: bigint;
     proposer: string;
@@ -121,7 +125,9 @@ export interface Header {
     previousHash: string;
     timestamp: bigint;
     transactionsRoot: string;
+    receiptsRoot: string;
     stateRoot: string;
+    mixHash: string;
     transactionCount: bigint;
     gasUsed: bigint;
     proposer: string;
