@@ -3,21 +3,26 @@
 They are the same on every chain. The page at /docs fills in what exists on its own.
 """
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cairn.domain.answers import PROBLEM_TYPE
-from cairn.domain.genesis import DEV_TIMESTAMP
 from cairn.domain.json_fields import CHECKSUMMED, REFERENCE
 from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, intrinsic_gas
 
+PROOFS_FILE = Path(__file__).with_name("proof_examples.json")
+"""What a node answers about the block of the first payment; a test compares it with a node's answers."""
+OF_BLOCK: dict[str, Any] = msgspec.json.decode(PROOFS_FILE.read_bytes())
 SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 RECIPIENT = CHECKSUMMED.lower()
 TX_HASH = "0x45e2cb1e340bb5dc894a888489a3f47ff9d71a411dc7bc5c8ef3dbb847c86469"
-BLOCK_HASH = "0xbb36190383950eac515f364f5fd311a7cdede0f4c8828bbdb4ab5b1613669e91"
 SIGNATURE = (
     "0xef7deed60390f01d737ad4c7e8369d7c96b846b1bf0c4b89bdec15be563d7680"
     "487cc370b7b154f77298792c665d7c7c53d5cd5b3d861ed2b94b64f7143a3ff201"
 )
+BLOCK_HASH: str = OF_BLOCK["Header"]["hash"]
 CHAIN_ID = 1337
 GAS_PRICE = 10**9
 TIME = 1_794_834_124
@@ -55,20 +60,7 @@ CONFIRMED_WITH_REFERENCE = CONFIRMED | {
     "transactionIndex": 1,
     "fee": REFERENCE_GAS * GAS_PRICE,
 }
-HEADER = {
-    "blockHeight": 1,
-    "hash": BLOCK_HASH,
-    "previousHash": "0x18404e83823f4686b20f3ac8fdf4e87a722d404eb110501ab6ebf09f80bdd30d",
-    "timestamp": TIME,
-    "transactionsRoot": "0xb6e4131ac389a20d474b896711f4e83c212858b647c4a9f827a2ebc9bc58a5f6",
-    "stateRoot": "0xe35d716b5aa1963aba26275136d9e1be2b9906b0385bd9ea1477d958c723d634",
-    "transactionCount": 1,
-    "gasUsed": TRANSFER_GAS,
-    "proposer": "0x" + "00" * 20,
-    "chainId": CHAIN_ID,
-    "gasLimit": 210_000_000,
-    "baseFeePerGas": GAS_PRICE,
-}
+HEADER: dict[str, Any] = OF_BLOCK["Header"]
 PROBLEM = {
     "type": PROBLEM_TYPE + "TX_NOT_FOUND",
     "title": "No such transaction",
@@ -122,14 +114,7 @@ EXAMPLES: dict[str, Any] = {
         "head": {"blockHeight": 1, "hash": BLOCK_HASH, "timestamp": TIME},
         "mempool": {"pending": 0, "queued": 0, "limit": 100_000},
     },
-    "Genesis": {
-        "chainId": CHAIN_ID,
-        "timestamp": DEV_TIMESTAMP,
-        "gasPrice": GAS_PRICE,
-        "blockGasLimit": 210_000_000,
-        "maxDataBytes": MAX_DATA_BYTES,
-        "alloc": {CHECKSUMMED: 10_000_000_000_000_000_000_000},
-    },
+    **{name: example for name, example in OF_BLOCK.items() if name != "Header"},
     "Validators": {
         "chainId": CHAIN_ID,
         "genesis": GENESIS,
