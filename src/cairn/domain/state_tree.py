@@ -141,7 +141,7 @@ class _Replaced(msgspec.Struct, frozen=True):
         return nodes[at * NODE_BYTES : (at + 1) * NODE_BYTES]
 
 
-class StatePath(msgspec.Struct, frozen=True):
+class LeafPath(msgspec.Struct, frozen=True):
     """Where a leaf is, and the siblings up to the root, lowest first."""
 
     number: int
@@ -213,7 +213,7 @@ class StateTree:
                 level[index * NODE_BYTES : (index + 1) * NODE_BYTES] = node
             width = (width + 1) >> 1
 
-    def find_path(self, number: int, root: bytes) -> StatePath | None:
+    def find_path(self, number: int, root: bytes) -> LeafPath | None:
         """The path of a leaf in the tree with this root; None unless that is the latest, or one before that is kept."""
         later: list[_Replaced] = []
         size = self.size
@@ -228,7 +228,7 @@ class StateTree:
             if (sibling := index ^ 1) < width:
                 siblings.append(self._node(level, sibling, later))
             width, index, level = (width + 1) >> 1, index >> 1, level + 1
-        return StatePath(number, size, siblings)
+        return LeafPath(number, size, siblings)
 
     def _node(self, level: int, index: int, later: Sequence[_Replaced]) -> bytes:
         for replaced in later:

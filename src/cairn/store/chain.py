@@ -222,7 +222,7 @@ class ChainStore(ChainReader):
         below = below or self._database.keys_between(keys.ACCOUNTS, b"", keys.LAST_VERSION_KEY, 1, False)
         return keys.decode_version_key(below[0])[0] if below else None
 
-    def _find_next(self, address: Address) -> Address:
+    def find_next(self, address: Address) -> Address:
         """The address of the next account after one that exists; after the last one comes the first."""
         behind = keys.after_versions(address)
         following = self._database.keys_between(keys.ACCOUNTS, behind, keys.LAST_VERSION_KEY, 1, True)
@@ -455,7 +455,7 @@ class ChainStore(ChainReader):
         version = self.find_version(address, self.visible)
         if version is None:
             return CachedAccount(EMPTY_ACCOUNT, NEVER, NEVER, None)
-        place = Place(version.number, version.touched, self._find_next(address))
+        place = Place(version.number, version.touched, self.find_next(address))
         return CachedAccount(version.account, version.latest(keys.SENT), version.latest(keys.RECEIVED), place)
 
     def _start_chain(self) -> None:
