@@ -1,0 +1,338 @@
+"""What a file of proof proves, with genesis.json alone. No node, no clock: the same file always proves the same.
+
+Each check returns what holds as a frozen struct, and raises `InvalidProof` with what does not hold.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from cairn.domain.certificates import SignedBlock, check_certificate, read_header, read_hex
+from cairn.domain.crypto import keccak256
+from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, verify
+from cairn.domain.errors import InvalidProof, Rejected
+from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.merkle import NODE_BYTES, verify_consistency, verify_inclusion
+from cairn.domain.proof_files import (
+    AccountFile,
+    BlockPath,
+    ChangePath,
+    Descendant,
+    FinalityFile,
+    HistoryFile,
+    PaymentPath,
+    ProofFile,
+    ReceiptFile,
+    StatePath,
+)
+from cairn.domain.state_tree import (
+    CHANGE_LEAF_BYTES,
+    RECORD_NUMBER,
+    STATE_LEAF_BYTES,
+    ChangeLeaf,
+    StateLeaf,
+    read_change_leaf,
+    read_state_leaf,
+)
+from cairn.domain.transactions import decode_tx
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, Tx
+
+WITNESS_PREFIX = b"cairn witness 1\0"
+"""So that a witness's signature means nothing else."""
+
+
+# What a check starts from.
+
+
+class BlockName(msgspec.Struct, frozen=True):
+    height: int
+    hash: BlockHash
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """What one trusts before the check: the genesis, and perhaps more."""
+
+    genesis: Genesis
+    at: BlockName | None = None
+    """A block that is trusted already. The file must hold it, and signatures of validators are not looked at."""
+    witnesses: tuple[bytes, ...] = ()
+    """Public keys. Each of them must have signed a block of the file, the signed one or a later one."""
+
+
+# What is proven.
+
+
+class ProvenBlock(msgspec.Struct, frozen=True):
+    header: BlockHeader
+    hash: BlockHash
+
+
+class Witnessed(msgspec.Struct, frozen=True):
+    """A witness saw this block, in whose history the signed one is."""
+
+    public_key: bytes
+    block: ProvenBlock
+
+
+class Finality(msgspec.Struct, frozen=True):
+    """Why to believe in the newest block of a file that all else hangs on."""
+
+    block: ProvenBlock
+    signed: SignedBlock | None
+    """Who signed it; None if signatures were not looked at, because a block of the file is trusted."""
+    trusted: ProvenBlock | None
+    """The block that was trusted: this one, or a later one."""
+    witnesses: tuple[Witnessed, ...]
+
+
+class FinalBlock(msgspec.Struct, frozen=True):
+    """A block is final."""
+
+    finality: Finality
+    block: ProvenBlock
+
+
+class ProvenPayment(msgspec.Struct, frozen=True):
+    """A payment is final."""
+
+    finality: Finality
+    block: ProvenBlock
+    tx: Tx
+    index: int
+    """Place in the block, from 0."""
+
+
+class ProvenAccount(msgspec.Struct, frozen=True):
+    """What an account held after the block at `height`."""
+
+    finality: Finality
+    address: Address
+    height: int
+    account: Account
+    last_touch: int | None
+    """Height of the last block up to `height` that touched it; None: it did not exist."""
+
+
+class ProvenHistory(msgspec.Struct, frozen=True):
+    """`first` is an ancestor of `second`, and what was history at `first` still is at `second`."""
+
+    finality: Finality
+    first: ProvenBlock
+    second: ProvenBlock
+
+
+# Checks of whole files.
+
+
+def check_finality(file: FinalityFile, trust: Trust) -> FinalBlock:
+    finality = check_head(file, trust)
+    return FinalBlock(finality, block_under(file.block, finality.block))
+
+
+def check_receipt(file: ReceiptFile, trust: Trust) -> ProvenPayment:
+    finality = check_head(file, trust)
+    block = block_under(file.block, finality.block)
+    return ProvenPayment(finality, block, payment_in(file.payment, block), file.payment.index)
+
+
+def check_account(file: AccountFile, trust: Trust) -> ProvenAccount:
+    finality = check_head(file, trust)
+    address, head = Address(sized(file.address, 20, "the address")), finality.block
+    if file.height > head.header.height:
+        raise InvalidProof(f"height {file.height} is above {head.header.height}, that of the signed block")
+    if (file.state is None) == (file.change is None):
+        raise InvalidProof("the file must have exactly one of state and change")
+    if file.state is not None:
+        account, last_touch = _at_state(file.state, address, file.height, head)
+    elif file.change is not None:
+        account, last_touch = _before_change(file.change, address, file.height, head)
+    return ProvenAccount(finality, address, file.height, account, last_touch)
+
+
+def check_history(file: HistoryFile, trust: Trust) -> ProvenHistory:
+    finality = check_head(file, trust)
+    second = block_under(file.second, finality.block)
+    first = read_block(file.first, second.header.chain_id)
+    older, newer = first.header, second.header
+    if older.height >= newer.height:
+        raise InvalidProof(f"the first block, {older.height}, is not below the second, {newer.height}")
+    check_ancestor(first, second, file.inclusion)
+    path = read_path(file.consistency)
+    if not verify_consistency(older.height, newer.height, older.history_root, newer.history_root, path):
+        raise InvalidProof(f"the history at block {newer.height} does not begin with that at block {older.height}")
+    return ProvenHistory(finality, first, second)
+
+
+# The signed block, and those after it.
+
+
+def check_head(file: ProofFile, trust: Trust) -> Finality:
+    """The newest block that the chain's validators signed, and the witnesses of its descendants."""
+    block = read_block(file.certificate.header, trust.genesis.chain_id)
+    later = [_descendant(each, block) for each in file.descendants]
+    if trust.at is None:
+        signed, trusted = check_certificate(file.certificate, trust.genesis), None
+    else:
+        signed, trusted = None, _find_trusted(trust.at, [block, *later])
+    return Finality(block, signed, trusted, _check_witnesses(file.descendants, later, trust))
+
+
+def witness_message(digest: bytes, height: int, block_hash: BlockHash) -> bytes:
+    """What a witness signs: that it saw this block of the chain with this genesis digest."""
+    return WITNESS_PREFIX + digest + height.to_bytes(8, "big") + block_hash
+
+
+def _find_trusted(at: BlockName, blocks: Sequence[ProvenBlock]) -> ProvenBlock:
+    for block in blocks:
+        if block.header.height == at.height and block.hash == at.hash:
+            return block
+    held = ", ".join(f"{block.header.height}:0x{block.hash.hex()}" for block in blocks)
+    raise InvalidProof(f"the file does not hold block {at.height}:0x{at.hash.hex()}; it holds {held}")
+
+
+def _descendant(descendant: Descendant, signed: ProvenBlock) -> ProvenBlock:
+    block = read_block(descendant.header, signed.header.chain_id)
+    if block.hash == signed.hash:
+        _check_no_history(descendant.history)
+    elif block.header.height <= signed.header.height:
+        raise InvalidProof(f"block {block.header.height} is not above the signed block {signed.header.height}")
+    else:
+        check_ancestor(signed, block, descendant.history)
+    return block
+
+
+def _check_witnesses(
+    descendants: Sequence[Descendant], blocks: Sequence[ProvenBlock], trust: Trust
+) -> tuple[Witnessed, ...]:
+    seen: list[Witnessed] = []
+    digest = genesis_digest(trust.genesis) if descendants else b""
+    for descendant, block in zip(descendants, blocks, strict=True):
+        message = witness_message(digest, block.header.height, block.hash)
+        for witness in descendant.witnesses:
+            key = sized(witness.public_key, PUBLIC_KEY_BYTES, "a witness's public key")
+            # A wrong one counts for nothing, but refuses nothing: whoever passes a file on may add any.
+            if verify(key, message, sized(witness.signature, SIGNATURE_BYTES, "a witness's signature")):
+                seen.append(Witnessed(key, block))
+    for key in trust.witnesses:
+        if not any(each.public_key == key for each in seen):
+            raise InvalidProof(f"witness 0x{key.hex()} signed no block of the file")
+    return tuple(seen)
+
+
+# Blocks.
+
+
+def read_block(text: str, chain_id: int) -> ProvenBlock:
+    header = read_header(text)
+    if header.chain_id != chain_id:
+        raise InvalidProof(f"a block of another chain: its chain id is {header.chain_id}, not {chain_id}")
+    return ProvenBlock(header, BlockHash(keccak256(read_hex(text, "a block's header"))))
+
+
+def block_under(path: BlockPath, signed: ProvenBlock) -> ProvenBlock:
+    """The block of `path`: the signed one, or one of its ancestors."""
+    block = read_block(path.header, signed.header.chain_id)
+    if block.hash == signed.hash:
+        _check_no_history(path.history)
+    else:
+        check_ancestor(block, signed, path.history)
+    return block
+
+
+def check_ancestor(block: ProvenBlock, later: ProvenBlock, history: Sequence[str]) -> None:
+    """Check that `block` is in the history of `later`."""
+    height, size = block.header.height, later.header.height
+    if not verify_inclusion(block.hash, height, size, read_path(history), later.header.history_root):
+        raise InvalidProof(f"block {height} is not in the history of block {size}")
+
+
+def _check_no_history(history: Sequence[str]) -> None:
+    if history:
+        raise InvalidProof("the signed block itself has a path in its history")
+
+
+# Payments.
+
+
+def payment_in(payment: PaymentPath, block: ProvenBlock) -> Tx:
+    """The transaction, which `block` holds. What it pays for gas follows from the block's base fee."""
+    header, raw = block.header, read_hex(payment.transaction, "a transaction")
+    if not verify_inclusion(keccak256(raw), payment.index, header.tx_count, read_path(payment.path), header.tx_root):
+        raise InvalidProof(f"the transaction is not number {payment.index} of block {header.height}")
+    try:
+        return decode_tx(raw, header.chain_id, header.base_fee)
+    except Rejected as refused:
+        raise InvalidProof(f"a transaction of block {header.height} cannot be read: {refused.detail}") from None
+
+
+# Accounts.
+
+
+class ProvenChange(NamedTuple):
+    """What a block did to an account."""
+
+    block: ProvenBlock
+    leaf: ChangeLeaf
+
+    @property
+    def height(self) -> int:
+        return self.block.header.height
+
+
+def state_under(state: StatePath, head: ProvenBlock) -> StateLeaf:
+    leaf = sized(state.leaf, STATE_LEAF_BYTES, "the leaf of an account")
+    if state.number <= RECORD_NUMBER:
+        raise InvalidProof(f"leaf {state.number} of the state is not an account")
+    if not verify_inclusion(leaf, state.number, state.size, read_path(state.path), head.header.state_root):
+        raise InvalidProof(f"the account's leaf is not under the state root of block {head.header.height}")
+    return read_state_leaf(leaf)
+
+
+def change_under(change: ChangePath, address: Address, head: ProvenBlock) -> ProvenChange:
+    """What a block did to the account at `address`."""
+    block = block_under(change.block, head)
+    leaf = sized(change.leaf, CHANGE_LEAF_BYTES, "the leaf of a change")
+    header = block.header
+    if not verify_inclusion(leaf, change.index, change.count, read_path(change.path), header.changes_root):
+        raise InvalidProof(f"the account's change is not under the changes root of block {header.height}")
+    read = read_change_leaf(leaf)
+    if read.address != address:
+        raise InvalidProof(f"a change of block {header.height} is of account 0x{read.address.hex()}")
+    return ProvenChange(block, read)
+
+
+def _at_state(state: StatePath, address: Address, height: int, head: ProvenBlock) -> tuple[Account, int | None]:
+    leaf = state_under(state, head)
+    if leaf.address != address:
+        if not leaf.skips(address):
+            raise InvalidProof("the leaf is of another account, and does not show that this one does not exist")
+        return EMPTY_ACCOUNT, None
+    if leaf.touched > height:
+        raise InvalidProof(f"block {leaf.touched} touched the account after height {height}")
+    return leaf.account, leaf.touched
+
+
+def _before_change(change: ChangePath, address: Address, height: int, head: ProvenBlock) -> tuple[Account, int | None]:
+    proven = change_under(change, address, head)
+    before = proven.leaf.touched_before
+    if proven.height <= height:
+        raise InvalidProof(f"the change is in block {proven.height}, not above height {height}")
+    if before is not None and before > height:
+        raise InvalidProof(f"block {before} touched the account after height {height}")
+    return proven.leaf.before, before
+
+
+# Texts.
+
+
+def read_path(path: Sequence[str]) -> list[bytes]:
+    return [sized(sibling, NODE_BYTES, "a hash of a path") for sibling in path]
+
+
+def sized(text: str, size: int, what: str) -> bytes:
+    """The bytes that `text` spells, which are as many as `what` has."""
+    found = read_hex(text, what)
+    if len(found) != size:
+        raise InvalidProof(f"{what} has {len(found)} bytes, not {size}")
+    return found

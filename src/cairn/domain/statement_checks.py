@@ -1,0 +1,202 @@
+"""What a statement proves: every change of an account from one block to another, with the payments that explain it.
+
+Each change names the block that touched the account before it. So changes that follow each other are linked, and none
+can be left out between them, before the first, or after the last.
+"""
+
+import msgspec
+
+from cairn.domain.errors import InvalidProof
+from cairn.domain.proof_checks import (
+    FinalBlock,
+    Finality,
+    ProvenAccount,
+    ProvenBlock,
+    ProvenChange,
+    ProvenHistory,
+    ProvenPayment,
+    Trust,
+    change_under,
+    check_account,
+    check_finality,
+    check_head,
+    check_history,
+    check_receipt,
+    payment_in,
+    sized,
+    state_under,
+)
+from cairn.domain.proof_files import (
+    AccountFile,
+    AnyProofFile,
+    ChangePath,
+    FinalityFile,
+    HistoryFile,
+    PaymentPath,
+    ReceiptFile,
+    StatementChange,
+    StatementFile,
+    StatePath,
+)
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Tx
+
+
+class StatementPayment(msgspec.Struct, frozen=True):
+    tx: Tx
+    index: int
+    """Place in the block, from 0."""
+
+
+class StatementEntry(msgspec.Struct, frozen=True):
+    """What one block did to the account."""
+
+    block: ProvenBlock
+    before: Account
+    after: Account
+    payments: tuple[StatementPayment, ...]
+    fees_earned: int
+    """What no payment explains, if the account is the block's proposer: the fees of its transactions."""
+    set_by_hand: int
+    """What no payment explains in a block without transactions: a dev chain set the balance; below 0 if lower."""
+
+
+class ProvenStatement(msgspec.Struct, frozen=True):
+    """All that happened to an account in the blocks from `first` to `last`."""
+
+    finality: Finality
+    address: Address
+    first: int
+    last: int
+    opening: Account
+    """Before the block at `first`."""
+    closing: Account
+    """After the block at `last`."""
+    entries: tuple[StatementEntry, ...]
+
+
+Proven = FinalBlock | ProvenPayment | ProvenAccount | ProvenStatement | ProvenHistory
+
+
+def check_file(file: AnyProofFile, trust: Trust) -> Proven:
+    """What the file proves, whichever it is. Raises `InvalidProof`."""
+    match file:
+        case FinalityFile():
+            return check_finality(file, trust)
+        case ReceiptFile():
+            return check_receipt(file, trust)
+        case AccountFile():
+            return check_account(file, trust)
+        case StatementFile():
+            return check_statement(file, trust)
+        case HistoryFile():
+            return check_history(file, trust)
+
+
+def check_statement(file: StatementFile, trust: Trust) -> ProvenStatement:
+    finality = check_head(file, trust)
+    address, head = Address(sized(file.address, 20, "the address")), finality.block
+    if not file.first <= file.last <= head.header.height:
+        heights = f"from {file.first} to {file.last}, with signed block {head.header.height}"
+        raise InvalidProof(f"the heights do not ascend: {heights}")
+    changes = [change_under(change, address, head) for change in file.changes]
+    _check_links(changes, file.first, file.last)
+    opening, closing = _ends(file, address, changes, head)
+    entries = tuple(_entry(change, path, address) for change, path in zip(changes, file.changes, strict=True))
+    return ProvenStatement(finality, address, file.first, file.last, opening, closing, entries)
+
+
+def _check_links(changes: list[ProvenChange], first: int, last: int) -> None:
+    """Check that each change is in the range, and links to the one before it."""
+    before: ProvenChange | None = None
+    for change in changes:
+        if not first <= change.height <= last:
+            raise InvalidProof(f"block {change.height} is not among those from {first} to {last}")
+        _check_link(change, before, first)
+        before = change
+
+
+def _check_link(change: ProvenChange, before: ProvenChange | None, first: int) -> None:
+    height, touched = change.height, change.leaf.touched_before
+    if before is None:
+        if touched is not None and touched >= first:
+            raise InvalidProof(f"block {touched} touched the account before block {height}, and is left out")
+        return
+    if height <= before.height:
+        raise InvalidProof(f"block {height} does not come after block {before.height}")
+    if touched != before.height:
+        named = "none" if touched is None else f"block {touched}"
+        raise InvalidProof(f"block {height} names {named} as the change before it, not block {before.height}")
+    if change.leaf.before != before.leaf.after:
+        raise InvalidProof(f"block {height} begins with another balance or nonce than block {before.height} ended with")
+
+
+def _ends(
+    file: StatementFile, address: Address, changes: list[ProvenChange], head: ProvenBlock
+) -> tuple[Account, Account]:
+    """What the account held before and after the range; so nothing is left out at its end."""
+    if (file.state is None) == (file.next is None):
+        raise InvalidProof("the file must have exactly one of state and next")
+    newest = changes[-1] if changes else None
+    if file.next is not None:
+        closing = _before_next(file.next, address, newest, file, head)
+    elif file.state is not None:
+        closing = _in_state(file.state, address, newest, file.first, head)
+    return (changes[0].leaf.before if changes else closing), closing
+
+
+def _before_next(
+    path: ChangePath, address: Address, newest: ProvenChange | None, file: StatementFile, head: ProvenBlock
+) -> Account:
+    following = change_under(path, address, head)
+    if following.height <= file.last:
+        raise InvalidProof(f"the next change is in block {following.height}, not above {file.last}")
+    _check_link(following, newest, file.first)
+    return following.leaf.before
+
+
+def _in_state(path: StatePath, address: Address, newest: ProvenChange | None, first: int, head: ProvenBlock) -> Account:
+    leaf = state_under(path, head)
+    if leaf.address != address:
+        if newest is not None or not leaf.skips(address):
+            raise InvalidProof("the leaf at the end is of another account")
+        return EMPTY_ACCOUNT
+    if newest is None:
+        if leaf.touched >= first:
+            raise InvalidProof(f"block {leaf.touched} touched the account, and is left out")
+    elif leaf.touched != newest.height:
+        raise InvalidProof(f"block {leaf.touched} touched the account last, not block {newest.height}")
+    elif leaf.account != newest.leaf.after:
+        raise InvalidProof("the leaf at the end has another balance or nonce than the last change ended with")
+    return leaf.account
+
+
+# What explains a change.
+
+
+def _entry(change: ProvenChange, path: StatementChange, address: Address) -> StatementEntry:
+    header, before, after = change.block.header, change.leaf.before, change.leaf.after
+    payments = _payments(path.payments, change.block, address)
+    sent = [each.tx for each in payments if each.tx.sender == address]
+    # The number first: nonces are whatever the leaf says, and a range of them may be endless.
+    if len(sent) != after.nonce - before.nonce or any(tx.nonce != nonce for nonce, tx in enumerate(sent, before.nonce)):
+        raise InvalidProof(f"the payments in block {header.height} are not those that the account sent there")
+    received = sum(each.tx.value for each in payments if each.tx.to == address)
+    rest = after.balance - before.balance - received + sum(tx.debit for tx in sent)
+    is_set = header.tx_count == 0
+    if rest and not is_set and (rest < 0 or header.proposer != address):
+        raise InvalidProof(f"the payments in block {header.height} do not explain the balance: {rest} wei are left")
+    fees, by_hand = (0, rest) if is_set else (rest, 0)
+    return StatementEntry(change.block, before, after, payments, fees, by_hand)
+
+
+def _payments(paths: list[PaymentPath], block: ProvenBlock, address: Address) -> tuple[StatementPayment, ...]:
+    last, payments = -1, []
+    for path in paths:
+        if path.index <= last:
+            raise InvalidProof(f"the payments in block {block.header.height} are not in their order")
+        tx = payment_in(path, block)
+        if address not in (tx.sender, tx.to):
+            raise InvalidProof(f"transaction {path.index} of block {block.header.height} is of other accounts")
+        last = path.index
+        payments.append(StatementPayment(tx, path.index))
+    return tuple(payments)
