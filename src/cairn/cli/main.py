@@ -21,6 +21,7 @@ from cairn.cli.network.peers import peers
 from cairn.cli.network.testnet import make_testnet
 from cairn.cli.node.dev import dev
 from cairn.cli.node.run import discard_pending, init, run
+from cairn.cli.proofs import proof_commands as proofs
 from cairn.cli.report import EXIT_CODES, ExitCode, UsageError, WrongUsage, reported_exit
 from cairn.cli.screen import is_text, prepare_streams
 from cairn.cli.wallet import key_commands as keys
@@ -136,6 +137,7 @@ app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
 app.add_typer(wallet.app)
 app.add_typer(look.app)
 app.command(rich_help_panel=look.PANEL)(forward)
+app.add_typer(proofs.app)
 app.command(rich_help_panel=SHELL)(completion)
 # From here on the program answers what the completion scripts ask.
 completion_init()

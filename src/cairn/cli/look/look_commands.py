@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in, party_argument
+from cairn.cli.proofs.proof_commands import WAIT_S, Force, OutputFile, TrustedGenesis
 from cairn.cli.report import reported_errors
 from cairn.domain.errors import InvalidConfig
 
@@ -80,6 +81,12 @@ def account(
     height: Annotated[
         int | None, typer.Option(help="Show its balance and nonce as of the end of this block.", metavar="N", min=0)
     ] = None,
+    proof: Annotated[
+        bool, typer.Option("--proof", help="Prove the balance, and save the proof with --output.")
+    ] = False,
+    output: OutputFile = None,
+    genesis: TrustedGenesis = None,
+    force: Force = False,
     limit: Limit = 20,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
@@ -87,10 +94,15 @@ def account(
 ) -> None:
     """Show an account's balance and nonce, or its history."""
     from cairn.cli.look.display import Display
+    from cairn.cli.proofs.saving import ProofSource
 
     with reported_errors(as_json):
         display = Display(node, keystore_in(keys), as_json)
-        if history or direction or counterparty is not None or reference is not None:
+        if proof or output is not None:
+            if output is None:
+                raise InvalidConfig("--proof: needs --output FILE, where the proof is saved")
+            ProofSource(node, genesis, [], WAIT_S, as_json).save_account(who, keystore_in(keys), height, output, force)
+        elif history or direction or counterparty is not None or reference is not None:
             if height is not None:
                 raise InvalidConfig("--height: is for the balance, not for the history")
             display.show_history(who, limit, direction, counterparty, reference)

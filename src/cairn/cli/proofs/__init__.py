@@ -1,0 +1,1 @@
+"""The commands that save proofs, and check them without a node."""

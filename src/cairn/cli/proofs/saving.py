@@ -1,0 +1,313 @@
+"""Proofs from a node: each is checked before it is saved, so what is on disk holds."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.json import Decoder
+
+from cairn.cli.proofs.checking import NOT_PROVEN, proven_by, write_statement
+from cairn.cli.proofs.files import StatementOutputs, check_free, parse_genesis_of, read_genesis, save
+from cairn.cli.proofs.verdict import print_verdict, utc, verdict_json
+from cairn.cli.remote import PATIENCE_S, explained_errors
+from cairn.cli.report import CommandFailed, TimedOut, Unreachable, warn
+from cairn.cli.screen import print_json, print_lines
+from cairn.cli.wallet.key_files import Keystore
+from cairn.cli.wallet.parties import find_party
+from cairn.client.async_reads import PROBE
+from cairn.client.errors import ApiError, BlockNotFound, ClientError
+from cairn.client.models import AccountState, Chain
+from cairn.client.transport import Transport, delays, path_of
+from cairn.domain.certificates import hex_text, read_header, read_hex
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import Genesis
+from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenPayment, Trust
+from cairn.domain.proof_files import Descendant, HistoryFile, ProofFile, WitnessSignature, encode_file, read_file
+from cairn.domain.statement_checks import Proven, ProvenStatement
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Proven)
+
+NOT_SIGNED_YET = "NOT_SIGNED_YET"
+SILENCE_S = 60.0
+"""How long a node may take for a long statement."""
+DAY = timedelta(days=1)
+
+_is_hash = re.compile(r"0x[0-9a-fA-F]{64}").fullmatch
+_is_height = re.compile(r"[0-9]{1,16}").fullmatch
+_is_date = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+_CHAIN = Decoder(Chain)
+_ACCOUNT = Decoder(AccountState)
+
+
+class WitnessHead(msgspec.Struct, frozen=True, rename="camel"):
+    """What a witness serves at /head: the newest block that it saw, and its signature."""
+
+    header: str
+    height: int
+    public_key: str
+    signature: str
+
+
+_HEAD = Decoder(WitnessHead)
+
+
+class ProofSource:
+    """A node, the genesis that its proofs are checked with, and witnesses."""
+
+    def __init__(self, url: str, genesis_file: Path | None, witnesses: list[str], wait_s: float, as_json: bool) -> None:
+        self._url = url
+        self._genesis_file = genesis_file
+        self._witnesses = witnesses
+        self._wait_s = wait_s
+        self._as_json = as_json
+
+    def save_receipt(self, tx_hash: str, output: Path | None, force: bool) -> None:
+        if not _is_hash(tx_hash):
+            raise InvalidConfig(f"HASH: {tx_hash!r} is not 0x and 64 hexadecimal digits")
+
+        async def fetch(node: "ProofNode") -> tuple[bytes, ProvenPayment]:
+            raw, proven = await node.proof(path_of("tx", tx_hash, "receipt"), ProvenPayment)
+            if hex_text(proven.tx.hash) != tx_hash.lower():
+                raise CommandFailed(f"not proven: the receipt is of {hex_text(proven.tx.hash)}", NOT_PROVEN)
+            return raw, proven
+
+        self._save(fetch, output, force)
+
+    def save_account(self, who: str, keystore: Keystore, height: int | None, output: Path, force: bool) -> None:
+        address = find_party(who, keystore, "ACCOUNT").address
+        query = {} if height is None else {"height": height}
+
+        async def fetch(node: "ProofNode") -> tuple[bytes, ProvenAccount]:
+            raw, proven = await node.proof(path_of("account", hex_text(address), "proof"), ProvenAccount, query)
+            if proven.address != address or height not in (None, proven.height):
+                told = f"{hex_text(proven.address)} after block {proven.height}"
+                raise CommandFailed(f"not proven: the node answered with {told}", NOT_PROVEN)
+            return raw, proven
+
+        self._save(fetch, output, force)
+
+    def save_statement(
+        self, who: str, keystore: Keystore, dates: tuple[str, str], outputs: StatementOutputs, force: bool
+    ) -> None:
+        address = find_party(who, keystore, "ACCOUNT").address
+        begin, end = parse_when(dates[0], "--from"), parse_when(dates[1], "--to", is_end=True)
+        check_free(outputs.paths, force)
+
+        async def fetch(node: "ProofNode") -> tuple[bytes, ProvenStatement]:
+            first, last = (
+                await node.first_height(begin, hex_text(address)),
+                await node.last_height(end, hex_text(address)),
+            )
+            if first > last:
+                raise InvalidConfig(f"--from is block {first}, above --to, block {last}")
+            query = {"from": first, "to": last}
+            raw, proven = await node.proof(path_of("account", hex_text(address), "statement"), ProvenStatement, query)
+            if (proven.address, proven.first, proven.last) != (address, first, last):
+                told = f"{hex_text(proven.address)} from {proven.first} to {proven.last}"
+                raise CommandFailed(f"not proven: the node answered with the statement of {told}", NOT_PROVEN)
+            return raw, proven
+
+        (raw, proven), genesis = self._ask(fetch)
+        write_statement(proven, genesis, outputs, raw, force)
+        self._show(proven, genesis, outputs.paths)
+        newest = proven.finality.block.header
+        if isinstance(end, datetime) and newest.timestamp < end.timestamp():
+            warn(
+                f"the newest signed block, {newest.height}, is of {utc(newest.timestamp)}: what came later is not in it"
+            )
+
+    def _save(
+        self, fetch: Callable[["ProofNode"], Awaitable[tuple[bytes, Proven]]], output: Path | None, force: bool
+    ) -> None:
+        paths = [] if output is None else [output]
+        check_free(paths, force)
+        (raw, proven), genesis = self._ask(fetch)
+        save(dict.fromkeys(paths, raw), force)
+        self._show(proven, genesis, paths)
+
+    def _show(self, proven: Proven, genesis: Genesis, saved: list[Path]) -> None:
+        if self._as_json:
+            print_json(verdict_json(proven, genesis))
+        else:
+            print_verdict(proven, genesis)
+            if saved:
+                print_lines(["", f"Saved {', '.join(map(str, saved))}."])
+        if self._genesis_file is None:
+            warn(f"checked with the genesis that {self._url} itself gave; --genesis FILE checks with yours")
+
+    def _ask(self, fetch: Callable[["ProofNode"], Awaitable[T]]) -> tuple[T, Genesis]:
+        genesis = None if self._genesis_file is None else read_genesis(self._genesis_file)
+
+        async def ask() -> tuple[T, Genesis]:
+            with explained_errors(self._url):
+                transport = connected(self._url, "--node", SILENCE_S)
+                try:
+                    # One attempt: that there is no node should be said at once.
+                    await transport.probe("/health", PROBE)
+                    known = genesis or await served_genesis(transport)
+                    node = ProofNode(transport, known, self._witnesses, self._wait_s)
+                    return await fetch(node), known
+                finally:
+                    await transport.close()
+
+        return asyncio.run(ask())
+
+
+class ProofNode:
+    """The node that is asked. Nothing of what it says is believed without a proof."""
+
+    def __init__(self, transport: Transport, genesis: Genesis, witnesses: list[str], wait_s: float) -> None:
+        self._transport = transport
+        self._genesis = genesis
+        self._witnesses = witnesses
+        self._wait_s = wait_s
+
+    async def proof(self, path: str, kind: type[P], query: dict[str, int] | None = None) -> tuple[bytes, P]:
+        """A file with the signatures of all witnesses, and what it proves. Raises `CommandFailed`."""
+        raw = await self._signed(path, query or {})
+        proven = proven_by(raw, Trust(self._genesis))
+        if not isinstance(proven, kind):
+            raise CommandFailed(f"not proven: {self._transport.url}{path} is another kind of proof", NOT_PROVEN)
+        if not self._witnesses:
+            return raw, proven
+        file = read_file(raw)
+        seen = [await self._descendant(url, file) for url in self._witnesses]
+        raw = encode_file(msgspec.structs.replace(file, descendants=[*file.descendants, *seen]))
+        keys = tuple(read_hex(each.witnesses[0].public_key, "a witness's public key") for each in seen)
+        witnessed = proven_by(raw, Trust(self._genesis, witnesses=keys))
+        assert isinstance(witnessed, kind)
+        return raw, witnessed
+
+    async def first_height(self, when: int | datetime | None, address: str) -> int:
+        """The first block of a day, or the height itself."""
+        if not isinstance(when, datetime):
+            return when or 0
+        try:
+            before = await self._height_at(int(when.timestamp()) - 1, address)
+        except BlockNotFound:
+            return 0
+        if (await self._header_time(before)) >= when.timestamp():
+            raise CommandFailed(f"not proven: block {before} is not before {when:%Y-%m-%d}", NOT_PROVEN)
+        return before + 1
+
+    async def last_height(self, when: int | datetime | None, address: str) -> int:
+        """The last block of a day, the height itself, or the newest block."""
+        if isinstance(when, int):
+            return when
+        head = (await self._transport.get("/chain", _CHAIN)).head.block_height
+        if when is None or when.timestamp() > time.time():
+            return head
+        last = await self._height_at(int(when.timestamp()) - 1, address)
+        if last < head and (await self._header_time(last + 1)) < when.timestamp():
+            raise CommandFailed(f"not proven: block {last} is not the last before {when:%Y-%m-%d %H:%M}", NOT_PROVEN)
+        return last
+
+    async def _height_at(self, timestamp: int, address: str) -> int:
+        account = await self._transport.get(path_of("account", address), _ACCOUNT, {"time": timestamp})
+        if account.block_height is None:
+            raise CommandFailed(f"{self._transport.url} does not say which block was the last at {timestamp}")
+        return account.block_height
+
+    async def _header_time(self, height: int) -> int:
+        """The proven time of a block, so that no node moves the ends of a statement."""
+        proven = proven_by(await self._signed(path_of("block", height, "finality"), {}), Trust(self._genesis))
+        if not isinstance(proven, FinalBlock) or proven.block.header.height != height:
+            raise CommandFailed(f"not proven: the node did not prove block {height}", NOT_PROVEN)
+        return proven.block.header.timestamp
+
+    async def _descendant(self, url: str, file: ProofFile) -> Descendant:
+        """What a witness signed, with the path from the file's signed block."""
+        base = read_header(file.certificate.header).height
+        witness = connected(url, "--witness", PATIENCE_S)
+        try:
+            head = await self._head_above(witness, base)
+        except ClientError as error:
+            raise Unreachable(f"the witness {url} cannot be asked: {error}", "WITNESS_UNREACHABLE") from None
+        finally:
+            await witness.close()
+        history: list[str] = []
+        if head.header != file.certificate.header:
+            raw = await self._signed("/history/proof", {"from": base, "to": head.height})
+            proof = read_file(raw)
+            if not isinstance(proof, HistoryFile) or (proof.first, proof.second.header) != (
+                file.certificate.header,
+                head.header,
+            ):
+                raise CommandFailed(
+                    f"not proven: {url} saw another block {head.height} than this node has, or another history; "
+                    "one of them shows a chain that the other does not",
+                    NOT_PROVEN,
+                )
+            history = proof.inclusion
+        return Descendant(head.header, history, [WitnessSignature(head.public_key, head.signature)])
+
+    async def _head_above(self, witness: Transport, height: int) -> WitnessHead:
+        """The witness's newest block, once it has seen as many as the file is of."""
+
+        async def seen() -> WitnessHead | None:
+            head = await witness.get("/head", _HEAD)
+            return head if head.height >= height else None
+
+        found = await self._waited(seen)
+        if found is None:
+            raise TimedOut(f"the witness {witness.url} has not seen block {height} within {self._wait_s:g} s")
+        return found
+
+    async def _signed(self, path: str, query: dict[str, int]) -> bytes:
+        """The file, once the validators have signed."""
+
+        async def asked() -> bytes | None:
+            try:
+                return (await self._transport.ask("GET", path, query=query)).response.content
+            except ApiError as error:
+                if error.code != NOT_SIGNED_YET:
+                    raise
+                return None
+
+        found = await self._waited(asked)
+        if found is None:
+            raise TimedOut(f"the validators have not signed it within {self._wait_s:g} s; try again", NOT_SIGNED_YET)
+        return found
+
+    async def _waited(self, attempt: Callable[[], Awaitable[T | None]]) -> T | None:
+        ends_at = time.monotonic() + self._wait_s
+        for delay_s in delays():
+            found = await attempt()
+            if found is not None or time.monotonic() + delay_s > ends_at:
+                return found
+            await asyncio.sleep(delay_s)
+        raise AssertionError("the delays never end")
+
+
+def connected(url: str, option: str, timeout_s: float) -> Transport:
+    try:
+        return Transport(url, timeout_s=timeout_s, silence_timeout_s=timeout_s, tls=None)
+    except ValueError:
+        raise InvalidConfig(f"{option} {url}: expected a URL, such as http://127.0.0.1:8645") from None
+
+
+async def served_genesis(transport: Transport) -> Genesis:
+    answer = await transport.ask("GET", "/genesis")
+    return parse_genesis_of(answer.response.content, f"{transport.url}/genesis")
+
+
+def parse_when(text: str, option: str, is_end: bool = False) -> int | datetime | None:
+    """A height, the begin of a day in UTC (of the day after, for an end), or None for the newest block."""
+    if is_end and text == "latest":
+        return None
+    if _is_height(text):
+        return int(text)
+    try:
+        if not _is_date(text):
+            raise ValueError(text)
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+        return day + DAY if is_end else day
+    except (ValueError, OverflowError):
+        latest = ", or latest" if is_end else ""
+        raise InvalidConfig(f"{option}: {text!r} is not a height, a date such as 2026-01-31{latest}") from None

@@ -1,0 +1,233 @@
+"""`cairn check`: one screen for people, JSON for scripts, and exit codes."""
+
+import base64
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cairn.cli.main import app
+from tests.support.proof_chain import COIN, ProofChain, encode, hexed, keccak
+from tests.support.proven import ALICE, BOB, CAROL, toy_network
+from tests.support.toy_node import WITNESS
+
+HEAD = 10
+WIDE = {"COLUMNS": "200"}
+
+
+@pytest.fixture
+def chain() -> ProofChain:
+    return toy_network()
+
+
+@pytest.fixture
+def genesis(tmp_path: Path, chain: ProofChain) -> Path:
+    return written(tmp_path / "genesis.json", chain.genesis)
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def check(directory: Path, file: dict[str, Any], *args: str) -> Result:
+    proof = written(directory / "proof.json", encode(file))
+    options = () if "--genesis" in args else ("--genesis", str(directory / "genesis.json"))
+    return CliRunner().invoke(app, ["check", str(proof), *options, *args], env=WIDE)
+
+
+def test_a_receipt_is_a_screen_that_names_all_that_counts(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    result = check(tmp_path, chain.receipt(2, 0, HEAD))
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "PROVEN: this payment was made, and it is final"
+    shown = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in lines[2:] if re.match(r"\w+  ", line)}
+    assert shown["paid"] == f"2 coins ({2 * COIN} wei)"
+    assert shown["from"].lower() == hexed(ALICE.address)
+    assert shown["to"].lower() == hexed(BOB.address)
+    assert shown["for"] == '"invoice 4711"'
+    assert shown["when"].startswith("2025-01-01 00:0")
+    assert shown["in"].endswith("transaction 1 of 3")
+    assert shown["final"] == "signed by 3 of 3 validators with 45 of 45 of the power; more than two thirds are needed"
+    assert "1 change of validators followed from genesis, each signed by those before it" in result.stdout
+    assert "NOT PROVEN:" in lines
+    assert "keys of old validators" in result.stdout
+    assert "who owns an address" in result.stdout
+    assert len(lines) <= 25
+
+
+def test_validators_have_the_names_of_genesis_where_it_knows_them(
+    tmp_path: Path, genesis: Path, chain: ProofChain
+) -> None:
+    before, after = check(tmp_path, chain.receipt(2, 0, 2)), check(tmp_path, chain.receipt(2, 0, HEAD))
+    assert re.findall(r"^ +(\w) 0x\w{64}, power (\d+)$", before.stdout, re.M) == [
+        (name, "10") for name, _ in re.findall(r"^ +(\w) (0x\w{64})", before.stdout, re.M)
+    ]
+    assert len(re.findall(r", power ", before.stdout)) == 4
+    assert "power 25" in after.stdout
+
+
+def test_a_forged_receipt_is_refused_in_one_line(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    file = chain.receipt(2, 0, HEAD)
+    file["payment"]["index"] = 1
+    result = check(tmp_path, file)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "cairn: not proven: the transaction is not number 1 of block 2\n"
+    for_script = check(tmp_path, file, "--json")
+    assert json.loads(for_script.stderr)["code"] == "NOT_PROVEN"
+
+
+def test_for_scripts_everything_is_json(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    paid = json.loads(check(tmp_path, chain.receipt(2, 0, HEAD), "--json").stdout)
+    assert (paid["proven"], paid["value"], paid["reference"]) == ("payment", 2 * COIN, "invoice 4711")
+    assert paid["txHash"] == hexed(keccak(chain.blocks[2].paid[0].raw))
+    assert paid["finality"]["power"] == paid["finality"]["totalPower"] == 45
+    assert (paid["finality"]["everybodyHasTheKey"], paid["finality"]["changesOfValidators"]) == (False, 1)
+    held = json.loads(check(tmp_path, chain.account(ALICE.address, 1, HEAD), "--json").stdout)
+    assert (held["proven"], held["balance"], held["height"], held["lastTouch"]) == ("account", 100 * COIN, 1, 0)
+    final = json.loads(check(tmp_path, chain.finality(3, HEAD), "--json").stdout)
+    assert (final["proven"], final["block"]["hash"]) == ("block", hexed(chain.blocks[3].hash))
+    appended = json.loads(check(tmp_path, chain.history(3, 5, HEAD), "--json").stdout)
+    assert (appended["first"]["blockHeight"], appended["second"]["blockHeight"]) == (3, 5)
+    stated = json.loads(check(tmp_path, chain.statement(CAROL.address, 2, 5, HEAD), "--json").stdout)
+    assert [change["block"]["blockHeight"] for change in stated["changes"]] == [2, 3, 5]
+    assert stated["closing"]["balance"] == chain.newest.held[CAROL.address].balance
+
+
+@pytest.mark.parametrize("kind", ["account", "finality", "history"])
+def test_the_other_proofs_are_shown_too(tmp_path: Path, genesis: Path, chain: ProofChain, kind: str) -> None:
+    file = {
+        "account": chain.account(CAROL.address, 1, HEAD),
+        "finality": chain.finality(3, HEAD),
+        "history": chain.history(3, 5, HEAD),
+    }[kind]
+    result = check(tmp_path, file)
+    assert (result.exit_code, result.stdout.startswith("PROVEN: ")) == (0, True)
+    assert kind != "account" or "it did not exist" in result.stdout
+
+
+def test_a_dev_chain_proves_nothing_and_says_so_first(tmp_path: Path) -> None:
+    chain = ProofChain("dev", is_dev=True, balances={ALICE.address: COIN})
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
+    written(tmp_path / "genesis.json", chain.genesis)
+    result = check(tmp_path, chain.receipt(1, 0, 1))
+    assert "NOT PROVEN:\n- anything at all: this is a dev chain, and everybody has the key" in result.stdout
+
+
+def test_a_chain_of_one_operator_is_told_from_one_with_a_witness(tmp_path: Path) -> None:
+    chain = ProofChain("alone", balances={ALICE.address: COIN})
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
+    written(tmp_path / "genesis.json", chain.genesis)
+    alone = check(tmp_path, chain.receipt(1, 0, 1))
+    assert "the signer of genesis.json" in alone.stdout
+    assert "its operator shows everybody the same chain" in alone.stdout
+    file = chain.receipt(1, 0, 1) | {"descendants": [chain.descendant(1, 1, [WITNESS])]}
+    for key in (hexed(WITNESS.key), base64.b64encode(WITNESS.key).decode()):
+        seen = check(tmp_path, file, "--witness", key)
+        assert f"witness  {hexed(WITNESS.key)} saw block 1 " in seen.stdout
+        assert "its operator" not in seen.stdout
+    assert check(tmp_path, chain.receipt(1, 0, 1), "--witness", hexed(WITNESS.key)).exit_code == 1
+
+
+def test_a_trusted_block_needs_no_signature_and_is_named(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    file = chain.receipt(2, 0, HEAD)
+    file["certificate"] |= {"steps": [], "signed": {}}
+    name = f"{HEAD}:{hexed(chain.blocks[HEAD].hash)}"
+    result = check(tmp_path, file, "--at", name)
+    assert result.exit_code == 0
+    assert f"final  by block {HEAD} {hexed(chain.blocks[HEAD].hash)}, which you trust" in result.stdout
+    assert "stolen" not in result.stdout
+    assert check(tmp_path, file, "--at", f"9:{hexed(chain.blocks[9].hash)}").exit_code == 1
+    assert check(tmp_path, file).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--at", "7"], "--at: '7' is not HEIGHT:HASH"),
+        (["--witness", "0x12"], "--witness: '0x12' is not a public key"),
+        (["--genesis", "missing.json"], "cannot read missing.json: No such file"),
+        (["--csv", "x.csv"], "--csv and --html are for statements"),
+        (["--html", "nowhere/x.html"], "nowhere is not a directory"),
+    ],
+)
+def test_wrong_options_exit_with_2(
+    tmp_path: Path, genesis: Path, chain: ProofChain, args: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = check(tmp_path, chain.receipt(2, 0, HEAD), *args)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_genesis_that_is_none_exits_with_2(tmp_path: Path, chain: ProofChain) -> None:
+    written(tmp_path / "genesis.json", b"{}")
+    result = check(tmp_path, chain.receipt(2, 0, HEAD))
+    assert result.exit_code == 2
+    assert "genesis.json: " in result.stderr
+
+
+def test_a_genesis_that_is_written_otherwise_is_the_same_genesis(tmp_path: Path, chain: ProofChain) -> None:
+    written(tmp_path / "genesis.json", json.dumps(json.loads(chain.genesis)).encode())
+    assert check(tmp_path, chain.receipt(2, 0, HEAD)).exit_code == 0
+
+
+# Statements.
+
+
+def test_a_statement_shows_opening_closing_and_every_payment(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    result = check(tmp_path, chain.statement(ALICE.address, 0, HEAD, HEAD))
+    assert result.exit_code == 0
+    assert "opening  0 wei, before block 0" in result.stdout
+    assert f"({chain.newest.held[ALICE.address].balance} wei), after block 10" in result.stdout
+    assert "changes  3, and none is left out" in result.stdout
+    assert re.search(r"0 .* set +to 100 coins +by genesis.json", result.stdout)
+    assert re.search(r'2 .* sent +2 coins and 21,192 gwei fee +0x\w{40} +"invoice 4711"', result.stdout)
+
+
+def test_references_are_escaped_wherever_they_are_shown(tmp_path: Path) -> None:
+    chain = ProofChain("nasty", is_dev=True, balances={ALICE.address: COIN})
+    nasty = b'=1+1"<script>\\  x'
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0, data=nasty), chain.pay(ALICE, BOB.address, 1, 1, data=b"\x1b[2J")])
+    written(tmp_path / "genesis.json", chain.genesis)
+    table, page = tmp_path / "s.csv", tmp_path / "s.html"
+    result = check(tmp_path, chain.statement(BOB.address, 0, 1, 1), "--csv", str(table), "--html", str(page))
+    assert result.exit_code == 0
+    shown = r'"=1+1\"<script>\\\u0020\u0020x"'
+    assert shown in result.stdout
+    assert "0x1b5b324a" in result.stdout
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["reference"] for row in rows] == ["", shown, "0x1b5b324a", ""]
+    assert "<script>" not in page.read_text()
+    assert "&lt;script&gt;" in page.read_text()
+
+
+def test_the_table_adds_up_in_wei(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    for address in (ALICE.address, CAROL.address, chain.proposer_named("a")):
+        table = tmp_path / f"{address.hex()}.csv"
+        assert check(tmp_path, chain.statement(address, 0, HEAD, HEAD), "--csv", str(table)).exit_code == 0
+        opening, *rows, closing = csv.DictReader(table.read_text().splitlines())
+        total = int(opening["balance_wei"]) + sum(int(row["amount_wei"]) + int(row["fee_wei"]) for row in rows)
+        assert total == int(closing["balance_wei"]) == chain.newest.held[address].balance
+        assert [int(row["balance_wei"]) for row in rows if row["balance_wei"]] == [
+            chain.blocks[height].held[address].balance for height in chain.touches(address)
+        ]
+
+
+def test_the_page_stands_alone_and_says_how_to_check_it(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    page = tmp_path / "s.html"
+    assert check(tmp_path, chain.statement(ALICE.address, 0, HEAD, HEAD), "--html", str(page)).exit_code == 0
+    text = page.read_text()
+    assert not re.search(r"src=|href=|url\(|<script", text)
+    assert "cairn check statement.json --genesis genesis.json" in text
+    assert "signed by 3 of 3 validators" in text
+    assert f"({chain.newest.held[ALICE.address].balance} wei), after block 10" in text
+    again = check(tmp_path, chain.statement(ALICE.address, 0, HEAD, HEAD), "--html", str(page))
+    assert again.exit_code == 2
+    assert "exists; pass --force" in again.stderr
+    assert check(tmp_path, chain.statement(ALICE.address, 0, 1, HEAD), "--html", str(page), "--force").exit_code == 0
+    assert page.read_text() != text

@@ -1,0 +1,276 @@
+"""Proofs from a node: checked before they are saved, and never saved when they do not hold."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cairn.cli.main import app
+from tests.support.json_server import JsonServer
+from tests.support.proof_chain import COIN, ProofChain, hexed, keccak
+from tests.support.proven import ALICE, BOB, CAROL, toy_network
+from tests.support.toy_node import WITNESS, ToyNode, ToyWitness
+
+HEAD = 10
+WIDE = {"COLUMNS": "200"}
+
+
+@pytest.fixture
+def chain() -> ProofChain:
+    return toy_network()
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> Path:
+    return tmp_path / "proof.json"
+
+
+@pytest.fixture
+def genesis(tmp_path: Path, chain: ProofChain) -> Path:
+    path = tmp_path / "genesis.json"
+    path.write_bytes(chain.genesis)
+    return path
+
+
+def cairn(node: JsonServer | None, *args: object) -> Result:
+    where = [] if node is None else ["--node", node.url]
+    return CliRunner().invoke(app, [*map(str, args), *where], env=WIDE)
+
+
+def tx_hash(chain: ProofChain, height: int = 2, index: int = 0) -> str:
+    return hexed(keccak(chain.blocks[height].paid[index].raw))
+
+
+def checked(proof: Path, genesis: Path, *args: object) -> Any:
+    result = cairn(None, "check", proof, "--genesis", genesis, "--json", *args)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+def test_a_receipt_is_saved_and_can_be_checked_without_the_node(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    with ToyNode(chain) as node:
+        result = cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "PROVEN: this payment was made" in result.stdout
+    assert f"Saved {proof}." in result.stdout
+    assert checked(proof, genesis)["txHash"] == tx_hash(chain)
+
+
+def test_without_a_genesis_the_nodes_own_is_used_and_that_is_said(chain: ProofChain, proof: Path) -> None:
+    with ToyNode(chain) as node:
+        result = cairn(node, "receipt", tx_hash(chain), "-o", proof)
+    assert result.exit_code == 0
+    assert f"warning: checked with the genesis that {node.url} itself gave" in result.stderr
+    assert proof.exists()
+
+
+def test_a_receipt_that_does_not_hold_is_not_saved(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    with ToyNode(chain) as node:
+        path = f"/tx/{tx_hash(chain)}/receipt"
+        for lie in (chain.receipt(2, 1, HEAD), chain.finality(2, HEAD), chain.receipt(2, 0, HEAD) | {"block": {}}):
+            node.lies[path] = lie
+            result = cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis)
+            assert result.exit_code == 1
+            assert "not proven: " in result.stderr
+            assert not proof.exists()
+
+
+def test_a_node_of_another_chain_is_refused_by_the_genesis_that_is_given(
+    chain: ProofChain, proof: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(ProofChain("other", balances={ALICE.address: 1}).genesis)
+    with ToyNode(chain) as node:
+        result = cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", other)
+    assert (result.exit_code, "another chain" in result.stderr) == (1, True)
+
+
+def test_an_existing_file_is_kept_unless_force_is_given(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    proof.write_text("mine")
+    with ToyNode(chain) as node:
+        kept = cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis)
+        assert kept.exit_code == 2
+        assert "exists; pass --force to overwrite it" in kept.stderr
+        assert proof.read_text() == "mine"
+        assert cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--force").exit_code == 0
+    assert checked(proof, genesis)["proven"] == "payment"
+
+
+def test_an_unknown_transaction_exits_with_4_and_a_wrong_hash_with_2(chain: ProofChain, proof: Path) -> None:
+    with ToyNode(chain) as node:
+        assert cairn(node, "receipt", "0x" + "00" * 32, "-o", proof).exit_code == 4
+        assert cairn(node, "receipt", "0x12", "-o", proof).exit_code == 2
+    assert cairn(node, "receipt", "0x" + "00" * 32, "-o", proof, "--wait", 0).exit_code == 5
+
+
+def test_the_command_waits_for_signatures_but_not_for_ever(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    with ToyNode(chain) as node:
+        node.unsigned = 2
+        assert cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis).exit_code == 0
+        node.unsigned = 10**6
+        late = cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--force", "--wait", 0.1)
+    assert (late.exit_code, "have not signed it within 0.1 s" in late.stderr) == (6, True)
+
+
+# Witnesses.
+
+
+@pytest.mark.parametrize("heads", [[5], [9], [3, 4, 7]])
+def test_a_witness_is_waited_for_and_its_signature_added(
+    chain: ProofChain, proof: Path, genesis: Path, heads: list[int]
+) -> None:
+    with ToyNode(chain, head=5) as node, ToyWitness(chain, list(heads)) as witness:
+        args = ["receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--witness", witness.url]
+        result = cairn(node, *args)
+    assert (result.exit_code, result.stderr) == (0, "")
+    (seen,) = checked(proof, genesis, "--witness", hexed(WITNESS.key))["finality"]["witnesses"]
+    assert seen["block"]["blockHeight"] == heads[-1]
+
+
+def test_a_witness_that_saw_another_chain_is_reported(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    fork = toy_network.__wrapped__()
+    fork.blocks = fork.blocks[:6]
+    fork.add([fork.pay(BOB, ALICE.address, 1, 1)])
+    with ToyNode(chain, head=5) as node, ToyWitness(fork, [6]) as witness:
+        args = ["receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--witness", witness.url]
+        result = cairn(node, *args)
+    assert (result.exit_code, proof.exists()) == (1, False)
+    assert "saw another block 6 than this node has" in result.stderr
+
+
+def test_a_witness_of_another_chain_is_refused(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    with ToyNode(chain, head=5) as node, ToyWitness(chain, [6], digest=bytes(32)) as witness:
+        args = ["receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--witness", witness.url]
+        result = cairn(node, *args)
+    assert (result.exit_code, proof.exists()) == (1, False)
+    assert f"witness {hexed(WITNESS.key)} signed no block" in result.stderr
+
+
+def test_a_witness_that_does_not_answer_or_is_behind_is_named(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    with ToyNode(chain, head=5) as node:
+        args = ["receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--wait", 0]
+        with ToyWitness(chain, [4]) as witness:
+            behind = cairn(node, *args, "--witness", witness.url)
+        wrong = cairn(node, *args, "--witness", "witness")
+    assert (behind.exit_code, "has not seen block 5" in behind.stderr) == (6, True)
+    assert (wrong.exit_code, "--witness witness: expected a URL" in wrong.stderr) == (2, True)
+    assert not proof.exists()
+
+
+# Accounts.
+
+
+def test_an_accounts_proof_is_saved_now_and_at_a_past_height(chain: ProofChain, proof: Path, genesis: Path) -> None:
+    with ToyNode(chain) as node:
+        args = ["account", hexed(ALICE.address), "--proof", "-o", proof, "--genesis", genesis]
+        assert cairn(node, *args).exit_code == 0
+        assert checked(proof, genesis)["balance"] == chain.newest.held[ALICE.address].balance
+        assert cairn(node, *args, "--height", 1, "--force").exit_code == 0
+        assert checked(proof, genesis)["balance"] == 100 * COIN
+        node.lies[f"/account/{hexed(ALICE.address)}/proof"] = chain.account(ALICE.address, 1, HEAD)
+        other_height = cairn(node, *args, "--height", 2, "--force")
+        node.lies[f"/account/{hexed(ALICE.address)}/proof"] = chain.account(BOB.address, HEAD, HEAD)
+        other_account = cairn(node, *args, "--force")
+    assert (other_height.exit_code, other_account.exit_code) == (1, 1)
+    assert "after block 1" in other_height.stderr
+    assert checked(proof, genesis)["height"] == 1
+
+
+def test_an_accounts_proof_needs_a_file(chain: ProofChain) -> None:
+    with ToyNode(chain) as node:
+        result = cairn(node, "account", hexed(ALICE.address), "--proof")
+    assert (result.exit_code, "--proof: needs --output FILE" in result.stderr) == (2, True)
+
+
+# Statements.
+
+
+def stated(chain: ProofChain, *args: object) -> Result:
+    with ToyNode(chain) as node:
+        return cairn(node, "statement", hexed(CAROL.address), *args)
+
+
+def test_a_statement_is_saved_as_proof_table_and_page(chain: ProofChain, tmp_path: Path, genesis: Path) -> None:
+    proof, table, page = (tmp_path / f"s.{end}" for end in ("json", "csv", "html"))
+    options = ["-o", proof, "--csv", table, "--html", page, "--genesis", genesis]
+    result = stated(chain, "--from", 3, "--to", 4, *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "changes  1, and none is left out" in result.stdout
+    facts = checked(proof, genesis)
+    assert (facts["from"], facts["to"], len(facts["changes"])) == (3, 4, 1)
+    assert len(table.read_text().splitlines()) == 4
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_without_heights_a_statement_is_of_everything(chain: ProofChain, genesis: Path) -> None:
+    result = stated(chain, "--genesis", genesis, "--json")
+    assert (json.loads(result.stdout)["from"], json.loads(result.stdout)["to"]) == (0, HEAD)
+
+
+def days() -> ProofChain:
+    """A block every eight hours, from 2025-01-01 on: block 3 is the first of the second day."""
+    chain = ProofChain("days", balances={ALICE.address: COIN})
+    for nonce in range(9):
+        chain.time += 8 * 3600 - 1
+        chain.add([chain.pay(ALICE, CAROL.address, 1, nonce)])
+    return chain
+
+
+def test_dates_are_whole_days_in_utc() -> None:
+    chain = days()
+    times = [block.time for block in chain.blocks]
+    start = 1_735_689_600
+    for first, last, name in ((0, 0, "2025-01-01"), (1, 1, "2025-01-02"), (0, 2, "2025-01-01")):
+        until = f"2025-01-0{last + 1}"
+        result = stated(chain, "--from", name, "--to", until, "--json")
+        facts = json.loads(result.stdout)
+        inside = [h for h, time in enumerate(times) if start + first * 86_400 <= time < start + (last + 1) * 86_400]
+        assert (facts["from"], facts["to"]) == (inside[0], inside[-1])
+    future = stated(chain, "--to", "2999-01-01", "--json")
+    assert json.loads(future.stdout)["to"] == chain.height
+    assert f"the newest signed block, {chain.height}, is of 2025-01-04" in future.stderr
+    early = stated(chain, "--from", "2024-01-01", "--to", "2024-12-31", "--json")
+    assert early.exit_code == 4
+
+
+def test_a_node_that_moves_the_ends_of_a_statement_is_refused() -> None:
+    class Liar(ToyNode):
+        shift = 0
+
+        def _answer(self, path: list[str], query: dict[str, int]) -> Any:
+            status, body = super()._answer(path, query)
+            return status, body | {"blockHeight": body["blockHeight"] + self.shift} if "time" in query else body
+
+    with Liar(days()) as node:
+        asked = ["statement", hexed(CAROL.address), "--from", "2025-01-02", "--to", "2025-01-02"]
+        assert cairn(node, *asked).exit_code == 0
+        node.shift = 1
+        assert "is not before 2025-01-02" in cairn(node, *asked).stderr
+        node.shift = -1
+        assert "is not the last before 2025-01-03" in cairn(node, *asked).stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--from", "latest"], "--from: 'latest' is not a height, a date such as 2026-01-31"),
+        (["--to", "2025-02-30"], "--to: '2025-02-30' is not a height, a date such as 2026-01-31, or latest"),
+        (["--from", "5", "--to", "4"], "--from is block 5, above --to, block 4"),
+        (["-o", "nowhere/x"], "nowhere is not a directory"),
+    ],
+)
+def test_wrong_ends_of_a_statement_exit_with_2(chain: ProofChain, args: list[str], says: str) -> None:
+    result = stated(chain, *args)
+    assert (result.exit_code, says in result.stderr) == (2, True)
+
+
+def test_another_accounts_statement_is_refused(chain: ProofChain, genesis: Path) -> None:
+    with ToyNode(chain) as node:
+        node.lies[f"/account/{hexed(CAROL.address)}/statement"] = chain.statement(ALICE.address, 2, 5, HEAD)
+        result = cairn(node, "statement", hexed(CAROL.address), "--from", 2, "--to", 5, "--genesis", genesis)
+        node.lies[f"/account/{hexed(CAROL.address)}/statement"] = chain.statement(CAROL.address, 2, 3, HEAD)
+        shorter = cairn(node, "statement", hexed(CAROL.address), "--from", 2, "--to", 5, "--genesis", genesis)
+    assert (result.exit_code, "the statement of" in result.stderr) == (1, True)
+    assert (shorter.exit_code, "from 2 to 3" in shorter.stderr) == (1, True)
