@@ -3,8 +3,10 @@
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from eth_utils.crypto import keccak
+
 from tests.support.json_server import Answer, JsonServer
-from tests.support.proof_chain import Json, ProofChain, Validator, encode, hexed, keccak, seeded, wide
+from tests.support.proof_chain import Json, ProofChain, Validator, encode, hexed, seeded, wide
 
 WITNESS = Validator(seeded("a witness"), 1)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eth_utils.crypto import keccak
 from typer.testing import CliRunner, Result
 
 from cairn.cli.main import app
-from tests.support.proof_chain import COIN, ProofChain, encode, hexed, keccak
+from tests.support.proof_chain import COIN, ProofChain, encode, hexed
 from tests.support.proven import ALICE, BOB, CAROL, toy_network
 from tests.support.toy_node import WITNESS
 
