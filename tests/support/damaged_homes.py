@@ -113,9 +113,11 @@ def make_running(directory: Path, image: Path) -> None:
     journal = Journal.open(journal_path(directory), chain.watermark, SEGMENT_BYTES)
     make_blocks(chain, 0, 3)
     flush(database_of(chain))
+    chain.save_tree()
     make_blocks(chain, 3, 3)
     _accept(journal, *range(7, 30))
     shutil.copytree(directory, image)
+    chain.save_tree()
     journal.close()
     chain.close()
 
@@ -146,6 +148,7 @@ def make_restoring(directory: Path, given: Path, *, is_finished: bool) -> None:
     Journal.open(journal_path(directory), chain.watermark, SEGMENT_BYTES).close()
     if is_finished:
         restore_snapshot(chain, parcel)
+        chain.save_tree()
         grow_signed(chain, 2)
     else:
         restore = chain.begin_restore(parcel.manifest, parcel.trusted)

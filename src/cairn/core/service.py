@@ -40,6 +40,7 @@ from cairn.domain.types import Address, Phase, Tx, TxHash
 from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Feed
 from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace, Pruning
 from cairn.engine.network.engine import NetworkEngine
+from cairn.engine.tree_upkeep import TreeUpkeep
 from cairn.heartbeat import Work, doing
 from cairn.mempool.order import Entry
 from cairn.mempool.pool import Mempool
@@ -81,6 +82,8 @@ class Core(CoreGateway):
         self._housekeeping: asyncio.TimerHandle | None = None
         self._told_compactions = 0
         self.feed = Feed()
+        self._tree_upkeep = TreeUpkeep(chain)
+        self.feed.subscribe(self._tree_upkeep.after_commit)
         self._dev_clock = DevClock(chain.directory) if dev_keys and settings.engine == "embedded" else None
         """Only on a dev chain: the node holds the keys of its accounts."""
         self.admissions = Admissions(
@@ -148,11 +151,16 @@ class Core(CoreGateway):
         self.engine.stop()
         if self._engine_task is not None:
             await asyncio.wait([self._engine_task])
+        self._tree_upkeep.close()
         self.admissions.finish()
+        if not self.failed.done():
+            with doing(Work.DISK):
+                self._tree_upkeep.save()
         self.close()
 
     @doing(Work.DISK)
     def close(self) -> None:
+        self._tree_upkeep.close()
         self.admissions.close()
         self._arrivals.close()
         self._lookups.close()

@@ -37,6 +37,8 @@ from cairn.store.prune import Compaction, keep_only, remove_blocks
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database, WriteBatch
 from cairn.store.snapshot import Manifest, Pause, Restore
+from cairn.store.state_recovery import RecoveredTree
+from cairn.store.tree_file import TreeFile, TreeMark, tree_path
 from cairn.store.watermark import Watermark
 
 KEPT_TREES = 3
@@ -152,6 +154,7 @@ class ChainStore(ChainReader):
         self.head_hash: BlockHash
         self.tree: StateTree
         """Over all accounts as of the head."""
+        self._tree_file: TreeFile
         self.history: History
         """Over all blocks up to the head."""
         self.state_block_hash: BlockHash
@@ -350,13 +353,30 @@ class ChainStore(ChainReader):
         # The base first: workers must not look for the blocks in between.
         self.base = height
         self.watermark.tell_oldest(height)
-        self.tree = StateTree(tree.levels, self._kept_trees)
+        mark = TreeMark(height, outcome.block.hash, tree.size)
+        self._take_tree(RecoveredTree(tree, None, tree.size), mark)
         self._show(outcome)
         self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
 
+    # The file that brings the state tree back at the next start.
+
     @property
-    def _kept_trees(self) -> int:
-        return KEPT_TREES if self.genesis.validators else 0
+    def is_tree_due(self) -> bool:
+        """Whether the file has become too old. May be called in a thread."""
+        return self._tree_file.is_due
+
+    def save_tree(self, pause: Pause = lambda: None) -> None:
+        """Write the file, unless it is of the head. May run in a thread while blocks are committed.
+
+        Raises `StoreUnavailable`; the former file is then as it was.
+        """
+        if not self._tree_file.is_current:
+            self._tree_file.save(self.tree.levels[0], pause)
+
+    def _take_tree(self, found: RecoveredTree, mark: TreeMark) -> None:
+        # On a network a proof is of a block below the head.
+        self.tree = StateTree(found.tree.levels, KEPT_TREES if self.genesis.validators else 0)
+        self._tree_file = TreeFile(tree_path(chain_path(self.directory)), mark, found.saved, found.age)
 
     def close(self) -> None:
         """Close the directory. After a clean stop there is no log to replay."""
@@ -389,6 +409,8 @@ class ChainStore(ChainReader):
         self.watermark.advance(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
         self.tree.apply(outcome.state.tree)
+        changed = len(outcome.state.tree.levels[0]) if outcome.state.tree.levels else 0
+        self._tree_file.note(TreeMark(height, block.hash, self.tree.size), changed)
         self.history = outcome.history
         self.governance = outcome.governance or self.governance
         if outcome.changes_state:
@@ -460,7 +482,8 @@ class ChainStore(ChainReader):
 
     def _start_chain(self) -> None:
         outcome = genesis_outcome(self.genesis)
-        self.tree = StateTree.from_leaves(b"", self._kept_trees)
+        empty = StateTree.from_leaves(b"")
+        self._take_tree(RecoveredTree(empty, None, 0), TreeMark(0, outcome.block.hash, 0))
         batch = WriteBatch(self._database)
         batch.put(keys.META, keys.GENESIS_KEY, self.identity.genesis)
         batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
@@ -470,7 +493,8 @@ class ChainStore(ChainReader):
     def _resume(self, found: FoundChain) -> None:
         """Continue the chain at its head, which was checked."""
         self.visible = found.head.height
-        self.tree, self.history = StateTree(found.tree.levels, self._kept_trees), found.history
+        self._take_tree(found.tree, TreeMark(found.head.height, found.head.hash, found.tree.tree.size))
+        self.history = found.history
         self.head_hash, self.head_header = found.head.hash, found.header
         self.state_block_hash = found.state_block_hash
         self.governance = found.governance

@@ -17,7 +17,7 @@ from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.history import History, load_history
 from cairn.domain.merkle import root_of, tx_root
-from cairn.domain.state_tree import StateTree, record_leaf
+from cairn.domain.state_tree import record_leaf
 from cairn.domain.types import BlockHash, BlockHeader
 from cairn.store import keys
 from cairn.store.dev_snapshots import parts_to_open, snapshot_path
@@ -35,7 +35,7 @@ from cairn.store.journal import Journal
 from cairn.store.keys import StoredHead
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
-from cairn.store.state_leaves import StateLeaves
+from cairn.store.state_recovery import RecoveredTree, recover_tree
 from cairn.store.watermark import Watermark
 
 CHECKED_LINKS = 16
@@ -51,7 +51,7 @@ class FoundChain(msgspec.Struct, frozen=True):
     base: int
     state_block_hash: BlockHash
     governance: Governance | None
-    tree: StateTree
+    tree: RecoveredTree
     history: History
 
 
@@ -188,16 +188,14 @@ def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) 
     base = database.get(keys.META, keys.BASE_KEY)
     reader = ChainReader(database, head.height, 0 if base is None else keys.decode_height(base))
     try:
-        header = _check_links(reader, head)
-        history = load_history(reader.read_history_node, head.height + 1)
+        header, history = _check_links(reader, head)
         governance = database.get(keys.META, keys.GOVERNANCE_KEY)
-        tree = _rebuild_tree(reader, governance)
-        if tree.root != header.state_root:
-            raise Corrupt(f"the stored state is not the one that block {head.height} commits to")
         state_block = database.get(keys.META, keys.STATE_BLOCK_KEY)
         if state_block is None:
             raise Corrupt("the store does not say which block changed the state last")
         _check_newest_writes(reader, BlockHash(state_block), genesis)
+        # Last: it takes longest.
+        tree = recover_tree(database, path, reader, header, head.hash, record_leaf(governance))
     except Corrupt as damage:
         raise Corrupt(f"{path}: {damage.detail}") from damage
     return FoundChain(
@@ -211,17 +209,10 @@ def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) 
     )
 
 
-def _rebuild_tree(reader: ChainReader, governance: bytes | None) -> StateTree:
-    leaves = StateLeaves()
-    for address, version in reader.accounts_at(reader.visible):
-        leaves.add(address, version.account, version.number, version.touched)
-    return StateTree.from_leaves(leaves.in_order(record_leaf(governance)))
-
-
-def _check_links(reader: ChainReader, head: StoredHead) -> BlockHeader:
-    """Check the newest blocks against their hashes and each other; returns the header of the head."""
+def _check_links(reader: ChainReader, head: StoredHead) -> tuple[BlockHeader, History]:
+    """Check the newest blocks against their hashes and each other; returns the header of the head, and the history."""
     expected = head.hash
-    newest: BlockHeader | None = None
+    newest: tuple[BlockHeader, History] | None = None
     for height in range(head.height, max(reader.base - 1, head.height - CHECKED_LINKS), -1):
         found = reader.find_header(height)
         if found is None or found[0] != expected or block_hash(found[1]) != expected:
@@ -229,7 +220,8 @@ def _check_links(reader: ChainReader, head: StoredHead) -> BlockHeader:
         _check_body(reader, height, found[1])
         if not reader.is_whole(height):
             raise Corrupt(f"a part of block {height} is missing")
-        newest = newest or found[1]
+        history = _check_history(reader, *found)
+        newest = newest or (found[1], history)
         expected = found[1].previous_hash
     assert newest is not None
     return newest
@@ -261,9 +253,18 @@ def _check_body(reader: ChainReader, height: int, header: BlockHeader) -> None:
         raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
     leaves = reader.change_leaves(height)
     touched = [leaves[at : at + keys.HASH_SIZE] for at in range(0, len(leaves), keys.HASH_SIZE)]
-    # Of the block of a restored snapshot they are not here.
-    if height > reader.base and root_of(touched) != header.changes_root:
+    # Of the block of a restored snapshot they are not here; that those of another are, `is_whole` sees.
+    if (touched or height > reader.base) and root_of(touched) != header.changes_root:
         raise Corrupt(f"the touched accounts of block {height} in the store are not those that its header commits to")
-    following = reader.find_header(height + 1)
-    if following is not None and load_history(reader.read_history_node, height + 1).root != following[1].history_root:
-        raise Corrupt(f"the history in the store is not the one that block {height + 1} commits to")
+
+
+def _check_history(reader: ChainReader, block: BlockHash, header: BlockHeader) -> History:
+    """Check the nodes that a block commits to, and those that it adds; returns the history with it."""
+    before = load_history(reader.read_history_node, header.height)
+    if before.root != header.history_root:
+        raise Corrupt(f"the history in the store is not the one that block {header.height} commits to")
+    history, nodes = before.append(block)
+    for level, index, node in nodes:
+        if reader.read_history_node(level, index) != node:
+            raise Corrupt(f"the history has another node {index} of level {level} than block {header.height} makes")
+    return history

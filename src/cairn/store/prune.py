@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from cairn.domain.errors import StoreUnavailable
+from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transactions import decode_record
-from cairn.domain.types import Address, BlockHash
+from cairn.domain.types import Address, BlockHash, BlockHeader
 from cairn.store import keys
 from cairn.store.directory import check_room
 from cairn.store.keys import FAMILIES
@@ -25,7 +26,9 @@ from cairn.store.rocks import Database, Entries, WriteBatch
 from cairn.store.snapshot import Pause
 
 SLICE_TXS = 128
-"""Transactions that are removed between two pauses: about a millisecond of work."""
+"""Transactions that are removed between two pauses: less than a millisecond of work."""
+SLICE_ACCOUNTS = 128
+"""Accounts whose replaced versions are removed between two pauses: likewise."""
 SWEEP_KEYS = 4_096
 """Entries that `keep_only` looks at between two pauses, and that it removes at once."""
 LEAST_REMOVALS = 4_096
@@ -110,7 +113,7 @@ def keep_only(database: Database, height: int, pause: Pause) -> None:
         if other != height:
             hashes = ChainReader(database, other).tx_hashes(other)
             _remove_index(batch, hashes)
-            _remove_bodies(batch, other, keys.decode_stored_header(stored)[0], hashes)
+            _remove_bodies(batch, *keys.decode_stored_header(stored), hashes)
     batch.delete(keys.META, keys.RESTORE_KEY)
     database.write(batch)
 
@@ -135,37 +138,38 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
     batch = WriteBatch(database)
     if found is not None:
         hashes = reader.tx_hashes(height)
-        touched: set[Address] = {found[1].proposer} if hashes else set()
-        balances = database.get(keys.META, keys.balances_key(height))
-        if balances is not None:
-            # It has no transactions, so the loop below does not run.
-            _remove_replaced(database, batch, keys.decode_balances(balances), height)
-            batch.delete(keys.META, keys.balances_key(height))
+        named = sorted(reader.named_in(height))
+        for start in range(0, len(named), SLICE_ACCOUNTS):
+            _remove_replaced(database, batch, named[start : start + SLICE_ACCOUNTS], height)
+            batch = _go_on(database, batch, pause)
         txs = [decode_record(record) for record in reader.records(height)]
         for start in range(0, len(txs), SLICE_TXS):
-            if start:
-                database.write(batch, sync=False)
-                batch = WriteBatch(database)
-                pause()
             part = txs[start : start + SLICE_TXS]
-            touched.update(address for tx in part for address in (tx.sender, tx.to))
-            _remove_replaced(database, batch, touched, height)
-            touched = set()
             _remove_index(batch, hashes[start * keys.HASH_SIZE : (start + SLICE_TXS) * keys.HASH_SIZE])
             for reference in keys.reference_keys(height, enumerate(part, start)):
                 batch.delete(keys.REFERENCES, reference)
+            batch = _go_on(database, batch, pause)
         # In the last batch: until then the block can be read, and its removal can be continued.
-        _remove_bodies(batch, height, found[0], hashes)
+        if database.get(keys.META, keys.balances_key(height)) is not None:
+            batch.delete(keys.META, keys.balances_key(height))
+        _remove_bodies(batch, *found, hashes)
         if keys.holds_data(found[1]):
             batch.delete(keys.REFERENCES, keys.encode_height(height))
     batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height + 1))
     database.write(batch, sync=False)
 
 
+def _go_on(database: Database, batch: WriteBatch, pause: Pause) -> WriteBatch:
+    """Write what is removed so far, and rest before the next batch."""
+    database.write(batch, sync=False)
+    pause()
+    return WriteBatch(database)
+
+
 def _remove_replaced(database: Database, batch: WriteBatch, addresses: Iterable[Address], height: int) -> None:
     """Remove the version of these accounts before the newest one up to `height`; older ones are gone already."""
     cursor = database.cursor(keys.ACCOUNTS)
-    for address in sorted(addresses):
+    for address in addresses:
         newest = cursor.seek(keys.version_key(address, height))
         if newest is None or not newest[0].startswith(address):
             continue
@@ -179,11 +183,13 @@ def _remove_index(batch: WriteBatch, hashes: bytes) -> None:
         batch.delete(keys.TX_INDEX, tx_hash)
 
 
-def _remove_bodies(batch: WriteBatch, height: int, block_hash: BlockHash, hashes: bytes) -> None:
+def _remove_bodies(batch: WriteBatch, block_hash: BlockHash, header: BlockHeader, hashes: bytes) -> None:
+    height = header.height
     key = keys.encode_height(height)
     for chunk in range(keys.chunk_count(len(hashes) // keys.HASH_SIZE)):
         batch.delete(keys.TXS, keys.encode_location(height, chunk))
     batch.delete(keys.TX_HASHES, key)
-    batch.delete(keys.CHANGES, key)
+    if header.changes_root != EMPTY_ROOT:
+        batch.delete(keys.CHANGES, key)
     batch.delete(keys.BLOCK_INDEX, block_hash)
     batch.delete(keys.HEADERS, key)

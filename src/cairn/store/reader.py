@@ -92,6 +92,19 @@ class ChainReader:
                 raise Corrupt(f"block {height} lacks transactions from {chunk * keys.CHUNK_RECORDS} on")
             yield records
 
+    def named_in(self, height: int) -> set[Address]:
+        """Every account that a block touched, and perhaps its proposer, and those that had the balance that it sets."""
+        found = self.find_header(height)
+        if found is None:
+            raise Corrupt(f"block {height} has no header in the store")
+        balances = self._database.get(keys.META, keys.balances_key(height))
+        named = set[Address]() if balances is None else set(keys.decode_balances(balances))
+        if found[1].tx_count:
+            named.add(found[1].proposer)
+        for tx in map(decode_record, self.records(height)):
+            named.update((tx.sender, tx.to))
+        return named
+
     def _find_chunk(self, height: int, chunk: int, tx_count: int) -> list[bytes] | None:
         """A chunk of a block of `tx_count` transactions; None unless it has all that it must. Raises `Corrupt`."""
         value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
@@ -206,17 +219,23 @@ class ChainReader:
             return False
         if self.find_history_node(0, height) is None:
             return False
-        # Of the block of a restored snapshot it is not known which accounts it touched.
-        if height > self.base and header.changes_root != EMPTY_ROOT and get(keys.CHANGES, key) is None:
-            return False
         if count == 0:
-            return self._has_silent_changes(height, header)
+            return self._has_changes(height, header) and self._has_silent_changes(height, header)
         records = self._find_chunk(height, keys.chunk_count(count) - 1, count)
         if records is None:
             return False
         tx = decode_record(records[-1])
-        version = get(keys.ACCOUNTS, keys.version_key(tx.sender, height))
-        return version is not None and get(keys.TX_INDEX, tx.hash) is not None
+        version_key = keys.version_key(tx.sender, height)
+        version = get(keys.ACCOUNTS, version_key)
+        if version is None or get(keys.TX_INDEX, tx.hash) is None:
+            return False
+        # Those of its block are not in a snapshot.
+        is_restored = keys.decode_version(version_key, version).index == keys.RESTORED
+        return is_restored or self._has_changes(height, header)
+
+    def _has_changes(self, height: int, header: BlockHeader) -> bool:
+        is_there = self._database.get(keys.CHANGES, keys.encode_height(height)) is not None
+        return is_there or header.changes_root == EMPTY_ROOT
 
     def _has_silent_changes(self, height: int, header: BlockHeader) -> bool:
         """Whether all that a block without transactions did to the state is there; most did nothing."""

@@ -76,6 +76,10 @@ class RocksCursor:
         """The first entry at or behind `key`."""
         return self._moved(lambda entries: entries.seek(key))
 
+    def seek_back(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The last entry at or before `key`."""
+        return self._moved(lambda entries: entries.seek_for_prev(key))
+
     def next(self) -> tuple[bytes, bytes] | None:
         return self._moved(lambda entries: entries.next())
 

@@ -172,3 +172,13 @@ def test_a_worker_shows_everything_or_nothing_and_changes_no_file(
             opened.close()
         assert tree(directory) == damaged, f"{harm.__name__} {name}"
     assert outcomes == {"opened", "refused"}
+
+
+@pytest.mark.parametrize("name", ["stopped", "killed", "restored"])
+def test_a_damaged_state_tree_is_refused_and_a_missing_one_is_made_anew(
+    homes: dict[str, DamagedHome], tmp_path: Path, name: str
+) -> None:
+    expected = {empty: "refused", flip: "refused", truncate: "refused", remove: "opened"}
+    for number, (harm, outcome) in enumerate(expected.items()):
+        damage = harmful(("chain/state-tree",), (harm,), "")
+        assert check_starts(homes[name], tmp_path / str(number), damage) == outcome, harm.__name__

@@ -29,6 +29,7 @@ from cairn.store.directory import (
 from cairn.store.journal import Journal, JournalEntry, discard_journal
 from cairn.store.snapshot import SnapshotDirectory
 from cairn.store.state_file import load_state, save_state
+from cairn.store.tree_file import TreeMark, read_tree, tree_path, write_tree
 from cairn.store.watermark import Watermark
 from tests.support.core_fixtures import signed
 from tests.support.damaged_homes import make_blocks
@@ -92,6 +93,24 @@ def test_a_file_is_the_old_one_or_the_new_one_and_the_new_one_once_it_is_written
         expected = {b"old", b"new"}
         write_file(root / "file", b"new")
         expected = {b"new"}
+    assert failures.count >= 3
+
+
+def test_a_state_tree_is_the_former_one_or_the_new_one_and_the_new_one_once_it_is_written(root: Path) -> None:
+    path, leaves = tree_path(root), bytearray(64)
+    former, new = TreeMark(1, BlockHash(b"1" * 32), 2), TreeMark(2, BlockHash(b"2" * 32), 2)
+    write_tree(path, former, leaves)
+    expected = {former}
+
+    def check(image: Path) -> None:
+        found = read_tree(tree_path(image))
+        assert found is not None
+        assert found[0] in expected
+
+    with failing(root, check) as failures:
+        expected = {former, new}
+        write_tree(path, new, leaves)
+        expected = {new}
     assert failures.count >= 3
 
 
