@@ -64,18 +64,20 @@ class Damage:
         current = chain / "CURRENT"
         manifest = chain / current.read_text().strip()
         tables = sorted(chain.glob("*.sst"))
-        harm = rng.choice(("lost", "lost", "empty", "astray", "rot", "rot", "cut"))
+        harm = rng.choice(("lost", "lost", "empty", "astray", "rot", "rot", "cut", "tree"))
         if harm == "astray":
             current.write_text("MANIFEST-999999\n")
             return "a CURRENT that names no file"
         if harm == "empty":
             current.write_bytes(b"")
             return "an empty CURRENT"
+        if harm == "tree" and (chain / "state-tree").exists():
+            return self._harm_tree(chain / "state-tree", rng)
         # Those that are gone, torn or rotten; a table is shared with snapshots, so it is replaced, not changed.
-        path = rng.choice([current, manifest, *tables] if harm == "lost" else [manifest, *tables])
+        path = rng.choice([current, manifest, *tables] if harm in ("lost", "tree") else [manifest, *tables])
         content = path.read_bytes()
         path.unlink()
-        if harm == "lost":
+        if harm in ("lost", "tree"):
             return f"no {path.name}"
         self.is_rot = True
         at = rng.randrange(len(content))
@@ -84,6 +86,19 @@ class Damage:
             return f"{path.name} cut to {at} bytes"
         path.write_bytes(content[:at] + bytes((content[at] ^ 1 << rng.randrange(8),)) + content[at + 1 :])
         return f"{path.name} with a flipped bit at {at}"
+
+    def _harm_tree(self, path: Path, rng: random.Random) -> str:
+        content = path.read_bytes()
+        at = rng.randrange(len(content))
+        harm = rng.choice(("lost", "cut", "flipped"))
+        if harm == "lost":
+            # Then it is made from the accounts.
+            self.is_rot = True
+            path.unlink()
+            return f"no {path.name}"
+        flipped = bytes((content[at] ^ 1 << rng.randrange(8),)) + content[at + 1 :]
+        path.write_bytes(content[:at] + (b"" if harm == "cut" else flipped))
+        return f"{path.name} {harm} at {at}"
 
     def _zero_watermark(self, rng: random.Random) -> str:
         path = self._directory / "watermark"

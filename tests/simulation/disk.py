@@ -325,6 +325,7 @@ class Disk:
             self._entries.append(Entry("vanished", source.parent, source, target))
             self.met["renames to another directory"] += 1
         self.met["snapshots taken"] += target.parent.name == "snapshots" and target.name.isdigit()
+        self.met["state trees written"] += target.name == "state-tree"
 
     def cutting(self, file: int) -> None:
         self._maybe_refuse()

@@ -21,10 +21,15 @@ import structlog
 
 import cairn.core.process
 import cairn.engine.network.engine
+import cairn.store.inspection
 import cairn.store.journal
 import cairn.store.prune
+import cairn.store.state_recovery
+import cairn.store.tree_file
 from cairn.core import service
 from cairn.store.journal import Bounds, Journal
+from cairn.store.rocks import Database
+from cairn.store.state_recovery import RecoveredTree
 from tests.simulation import link, threads
 from tests.simulation.disk import Machines
 from tests.simulation.files import simulated_files
@@ -90,6 +95,22 @@ class SmallJournal:
 
 
 @contextmanager
+def _counted_recoveries(machines: Machines) -> Generator[None, None, None]:
+    real = cairn.store.state_recovery.recover_tree
+
+    def recover(database: Database, path: pathlib.Path, *args: Any) -> RecoveredTree:
+        found = real(database, path, *args)
+        disk = machines.find_living(path)
+        if disk is not None:
+            disk.met["state trees from all accounts" if found.saved is None else "state trees from their file"] += 1
+            disk.met["leaves computed anew"] += 0 if found.saved is None else found.age
+        return found
+
+    with mock.patch.object(cairn.store.inspection, "recover_tree", recover):
+        yield
+
+
+@contextmanager
 def simulated_surroundings(
     seed: int,
     machines: Machines,
@@ -123,6 +144,11 @@ def simulated_surroundings(
         patches.enter_context(mock.patch.object(cairn.store.journal, "_FRAME_RECORDS", 2))
         # A few removals, so that pruning has files merged.
         patches.enter_context(mock.patch.object(cairn.store.prune, "LEAST_REMOVALS", 3))
+        # A few changes, so that the state tree is written while blocks are made; and read, however much they changed.
+        patches.enter_context(mock.patch.object(cairn.store.tree_file, "LEAST_CHANGES", 10))
+        patches.enter_context(mock.patch.object(cairn.store.tree_file, "SLICE_BYTES", 128))
+        patches.enter_context(mock.patch.object(cairn.store.state_recovery, "MOST_SHARE", 0.1))
+        patches.enter_context(_counted_recoveries(machines))
         patches.enter_context(simulated_rocksdb(machines))
         patches.enter_context(simulated_files(machines, passed_by))
         yield

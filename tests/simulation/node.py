@@ -231,9 +231,10 @@ def _bury_core(core: Core) -> None:
             pending.cancel()
     engine = core.engine
     upkeep = engine._snapshots if isinstance(engine, NetworkEngine) else getattr(engine, "_pruning", None)
-    thread: object = None if upkeep is None else upkeep._thread
-    if isinstance(thread, Turns):
-        thread.kill()
+    for kind in (upkeep, core._tree_upkeep):
+        thread: object = None if kind is None else kind._thread
+        if isinstance(thread, Turns):
+            thread.kill()
     if isinstance(engine, NetworkEngine):
         for executor in (
             engine._snapshots._sync._thread,

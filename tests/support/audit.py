@@ -21,6 +21,7 @@ from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 from tests.support.disk import database_of
 from tests.support.memory_state import MemoryState
+from tests.support.naive_trees import check_trees
 from tests.support.verified_block import verify_block
 
 
@@ -35,6 +36,7 @@ def audit(chain: ChainStore) -> int:
         raise Corrupt(f"the state tree is not the one that follows from the blocks up to {chain.visible}")
     if replayed.history != chain.history:
         raise Corrupt(f"the history is not the one that follows from the blocks up to {chain.visible}")
+    check_trees(chain)
     return base
 
 
