@@ -34,7 +34,7 @@ from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.history import History, peak_places
-from cairn.domain.merkle import EMPTY_ROOT, tx_root
+from cairn.domain.merkle import EMPTY_ROOT, NODE_BYTES, tx_root
 from cairn.domain.state_tree import StateTree, StateUpdate, TreeUpdate, record_leaf
 from cairn.domain.transactions import (
     LONGEST_RECORD_SIZE,
@@ -320,12 +320,16 @@ class Restore:
         parts = self._tx_parts.count + self._account_parts.count
         if len(manifest.chunks) != parts:
             raise InvalidSnapshot(f"the snapshot has {len(manifest.chunks)} parts; it must have {parts}")
+        self._governance = _read_governance(manifest.governance)
         self._txs: list[Tx] = []
         self._uses: dict[Address, bytearray] = {}
         self._next = 0
         self._leaves = StateLeaves()
+        self._tree: StateTree | None = None
         self._before = History(header.height, manifest.history)
-        if self._before.root != header.history_root or len(manifest.history) != header.height.bit_count():
+        # The root covers them one after the other, so it says nothing of where each ends.
+        is_cut_right = [len(peak) for peak in manifest.history] == header.height.bit_count() * [NODE_BYTES]
+        if not is_cut_right or self._before.root != header.history_root:
             raise InvalidSnapshot(f"the history in the snapshot is not the one that block {header.height} commits to")
         self._last_address = b""
 
@@ -361,28 +365,36 @@ class Restore:
         else:
             self._add_accounts(index, chunk)
         self._next += 1
+        if self._next == len(self._manifest.chunks):
+            self._tree = self._check_state()
 
     def outcome(self) -> "RestoredState":
         """The snapshot's block with the state that it leaves. Raises `InvalidSnapshot` if the two do not agree."""
         if not self.is_complete:
             raise InvalidSnapshot(f"{self._next} parts of the snapshot are here; it has {len(self._manifest.chunks)}")
-        self._check_txs()
-        governance = self._governance()
-        try:
-            tree = StateTree.from_leaves(self._leaves.in_order(record_leaf(self._manifest.governance)))
-        except Corrupt as error:
-            raise InvalidSnapshot(f"the snapshot is not whole: {error.detail}") from error
-        if tree.root != self._header.state_root:
-            raise InvalidSnapshot(
-                f"the state in the snapshot has the root 0x{tree.root.hex()}; "
-                f"block {self.height} commits to 0x{self._header.state_root.hex()}"
-            )
+        tree = self._tree or self._check_state()
         history, nodes = self._before.append(self._hash)
         peaks = zip(peak_places(self.height), self._before.peaks, strict=True)
         nodes += [(level, index, node) for (level, index), node in peaks]
         update = StateUpdate(TreeUpdate(tree.size, tree.root, []), EMPTY_ROOT, [], {}, {})
         block = SealedBlock(self._header, self._hash, tuple(self._txs))
-        return RestoredState(BlockOutcome(block, {}, update, history, nodes, governance), tree)
+        return RestoredState(BlockOutcome(block, {}, update, history, nodes, self._governance), tree)
+
+    def _check_state(self) -> StateTree:
+        """The tree over all accounts, which takes long where there are many."""
+        self._check_txs()
+        try:
+            tree = StateTree.from_leaves(self._leaves.in_order(record_leaf(self._manifest.governance)))
+        except Corrupt as error:
+            # The peer is at fault, not our disk.
+            raise InvalidSnapshot(f"the snapshot's state is not whole: {error.detail}") from error
+        if tree.root != self._header.state_root:
+            raise InvalidSnapshot(
+                f"the state in the snapshot has the root 0x{tree.root.hex()}; "
+                f"block {self.height} commits to 0x{self._header.state_root.hex()}"
+            )
+        self._leaves = StateLeaves()
+        return tree
 
     def _add_txs(self, index: int, chunk: bytes) -> None:
         count = self._tx_parts.records_in(index)
@@ -415,7 +427,7 @@ class Restore:
         for record in decode_accounts(chunk):
             address = record.address
             if address <= self._last_address or record.touched > self.height:
-                raise InvalidSnapshot(f"account 0x{address.hex()} is of the future, or not in its place")
+                raise InvalidSnapshot(f"account 0x{address.hex()} is of a later block, or not in its place")
             self._last_address = address
             self._leaves.add(*record)
             place = (record.touched, record.number, RESTORED)
@@ -432,14 +444,12 @@ class Restore:
                 f"block {self.height} commits to 0x{self._header.tx_root.hex()}"
             )
 
-    def _governance(self) -> Governance | None:
-        record = self._manifest.governance
-        if not record:
-            return None
-        try:
-            return decode_governance(record)
-        except Corrupt as error:
-            raise InvalidSnapshot(f"the snapshot's validators cannot be read: {error.detail}") from None
+
+def _read_governance(record: bytes) -> Governance | None:
+    try:
+        return decode_governance(record) if record else None
+    except Corrupt as error:
+        raise InvalidSnapshot(f"the snapshot's validators cannot be read: {error.detail}") from None
 
 
 def _check_size(index: int, chunk: bytes, least: int, most: int) -> None:

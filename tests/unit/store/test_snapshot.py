@@ -66,10 +66,10 @@ def test_parts_hold_whole_records_up_to_their_size(chain: ChainStore, monkeypatc
     grow_signed(chain, 1, strangers=4)
     parcel = take_snapshot(chain)
     # Two records each, whatever data they carry: the second and the fourth have 25 and 256 bytes.
-    assert [len(chunk) for chunk in parcel.chunks] == [564 + 2 + 25, 564 + 2 + 256, 282, 600, 240]
+    assert [len(chunk) for chunk in parcel.chunks] == [564 + 2 + 25, 564 + 2 + 256, 282, 8 * 72, 6 * 72]
     expected = (ChunkLayout(5, TX_RECORD_SIZE), ChunkLayout(parcel.manifest.account_count, ACCOUNT_SIZE))
     counts = [parts.records_in(index) for parts in expected for index in range(parts.count)]
-    assert counts == [2, 2, 1, 10, 4]
+    assert counts == [2, 2, 1, 8, 6]
 
 
 def test_only_the_two_newest_snapshots_are_kept(chain: ChainStore) -> None:

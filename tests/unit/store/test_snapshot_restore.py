@@ -216,8 +216,31 @@ def richer(parcel: Parcel) -> Parcel:
 
 
 def without_last(parcel: Parcel) -> Parcel:
-    shorter = replaced(parcel, len(parcel.chunks) - 1, parcel.chunks[-1][:-60])
+    shorter = replaced(parcel, len(parcel.chunks) - 1, parcel.chunks[-1][:-72])
     return with_manifest(account_count=parcel.manifest.account_count - 1)(shorter)
+
+
+def with_field(offset: int, content: bytes) -> Callable[[Parcel], Parcel]:
+    """Other bytes in the snapshot's last account."""
+
+    def falsify(parcel: Parcel) -> Parcel:
+        last = bytearray(parcel.chunks[-1])
+        start = len(last) - 72 + offset
+        last[start : start + len(content)] = content
+        assert last != parcel.chunks[-1]
+        return replaced(parcel, len(parcel.chunks) - 1, bytes(last))
+
+    return falsify
+
+
+def with_swapped_numbers(parcel: Parcel) -> Parcel:
+    last = bytearray(parcel.chunks[-1])
+    last[60:64], last[132:136] = last[132:136], last[60:64]
+    return replaced(parcel, len(parcel.chunks) - 1, bytes(last))
+
+
+def with_history(change: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]) -> Callable[[Parcel], Parcel]:
+    return lambda parcel: with_manifest(history=change(parcel.manifest.history))(parcel)
 
 
 def with_other_header(parcel: Parcel) -> Parcel:
@@ -250,9 +273,21 @@ def without_mark(parcel: Parcel) -> Parcel:
 
 FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (richer, "the state in the snapshot has the root 0x.*; block 7 commits to 0x"),
-    (without_last, "the state in the snapshot has the root"),
-    (with_manifest(account_count=3), "has 3 parts; it must have 2"),
-    (with_manifest(account_count=19), "part 2 of the snapshot has 600 bytes; by its manifest it has 540"),
+    (without_last, "the state in the snapshot has the root|20 accounts have other numbers than 1 to 20"),
+    (with_field(60, (1).to_bytes(4, "big")), "is not whole: 21 accounts have other numbers than 1 to 21"),
+    (with_field(60, bytes(4)), "is not whole: 21 accounts have other numbers"),
+    (with_field(60, b"\xff" * 4), "is not whole: 21 accounts have other numbers"),
+    (with_field(64, (8).to_bytes(8, "big")), "account 0x.* is of a later block, or not in its place"),
+    (with_field(64, (6).to_bytes(8, "big")), "the state in the snapshot has the root"),
+    (with_field(59, b"\7"), "the state in the snapshot has the root"),
+    (with_swapped_numbers, "the state in the snapshot has the root"),
+    (with_history(lambda peaks: peaks[:-1]), "the history in the snapshot is not the one that block 7 commits to"),
+    (with_history(lambda peaks: (*peaks, peaks[0])), "the history in the snapshot is not"),
+    (with_history(lambda peaks: (peaks[1], peaks[0], peaks[2])), "the history in the snapshot is not"),
+    # The same bytes, so the same root.
+    (with_history(lambda peaks: (peaks[0], peaks[1][:-1], peaks[1][-1:] + peaks[2])), "the history in the snapshot is"),
+    (with_manifest(account_count=3), "has 4 parts; it must have 2"),
+    (with_manifest(account_count=19), "part 3 of the snapshot has 360 bytes; by its manifest it has 216"),
     (with_manifest(account_count=-1), "names -1 accounts"),
     (with_manifest(governance=b""), "the state in the snapshot has the root"),
     (with_manifest(governance=b"{}"), "validators cannot be read"),
@@ -275,12 +310,12 @@ FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (lambda parcel: replaced(parcel, 0, parcel.chunks[0] * 2), "part 0 of the snapshot has 564 bytes"),
     (with_tail, "a transaction of the snapshot cannot be read: a transaction record has 15 bytes, expected 282"),
     (without_mark, "cannot be read: a transaction record has 18 bytes, expected 282"),
-    (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* has 599 bytes"),
-    (lambda parcel: replaced(parcel, 1, parcel.chunks[1] * 2), "part 1 .* has 1200 bytes"),
-    (lambda parcel: replaced(parcel, 2, parcel.chunks[1]), "account 0x.* is empty, or not in its place"),
+    (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* has 575 bytes"),
+    (lambda parcel: replaced(parcel, 1, parcel.chunks[1] * 2), "part 1 .* has 1152 bytes"),
+    (lambda parcel: replaced(parcel, 2, parcel.chunks[1]), "account 0x.* or not in its place"),
     (
-        lambda parcel: replaced(parcel, 1, (b"\xff" * 20 + bytes(40)) * 10),
-        "account 0xff.* is empty, or not in its place",
+        lambda parcel: replaced(parcel, 1, (b"\xff" * 20 + bytes(52)) * 8),
+        "account 0xff.* or not in its place",
     ),
 ]
 
@@ -374,8 +409,11 @@ def test_the_room_that_is_asked_for_is_what_accounts_take(
     invented = with_crowd(take_snapshot(chain), accounts)
     restore = joining.begin_restore(invented.manifest, invented.trusted)
     before = sum(map(len, files_of(joining.directory / "chain").values()))
-    for index, chunk in enumerate(invented.chunks):
+    last = len(invented.chunks) - 1
+    for index, chunk in enumerate(invented.chunks[:last]):
         restore.add_chunk(index, chunk)
+    with pytest.raises(InvalidSnapshot, match="the state in the snapshot has the root"):
+        restore.add_chunk(last, invented.chunks[last])
     flush(database_of(joining))
     taken = sum(map(len, files_of(joining.directory / "chain").values())) - before
     assert 0 < taken < restore.room_bytes == accounts * ROOM_PER_ACCOUNT
