@@ -14,6 +14,7 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.transition import build_block
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx, TxHash
 from cairn.store.chain import ChainStore
+from tests.support.signing import commit_signed
 
 TXS_PER_BLOCK = 2_000
 
@@ -38,7 +39,7 @@ def store_block(chain: ChainStore, txs: Sequence[Tx], timestamp: int) -> None:
         proposer=ZERO_ADDRESS,
         rules=chain.genesis.rules,
     )
-    chain.commit(outcome)
+    commit_signed(chain, outcome)
 
 
 def _stored_tx(index: int, senders: Sequence[Address]) -> Tx:

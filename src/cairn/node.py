@@ -30,6 +30,7 @@ from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
 from cairn.store.directory import SeenChain
+from cairn.store.signing_key import KeyFiles
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
 
@@ -59,7 +60,20 @@ log = structlog.get_logger("cairn.node")
 
 Reread = Callable[[], Settings]
 CoreEntry = Callable[
-    [Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Observing, Reread], int
+    [
+        Genesis,
+        Path,
+        Settings,
+        Path,
+        Mapping[Address, bytes],
+        int,
+        Path | None,
+        SeenChain,
+        Observing,
+        Reread,
+        KeyFiles | None,
+    ],
+    int,
 ]
 WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread, bytes], None]
 
@@ -83,6 +97,9 @@ class Node:
     """The file at whose end the node stops: a pipe that the program which started the node holds open."""
     read_settings: Reread | None = None
     """Reads the settings from where they came from, once more; some may change while the node runs."""
+    key_files: KeyFiles | None = None
+    """Where the core finds the key that it signs blocks with, if this node makes them alone. No other process reads
+    them. A dev chain needs none."""
     core: CoreEntry = run_core
     worker: WorkerEntry = run_worker
 
@@ -137,6 +154,7 @@ class Node:
             seen,
             self.observing,
             partial(reread, live),
+            self.key_files,
         )
 
     def _engine(self, runtime_dir: Path) -> EngineChild | None:

@@ -16,6 +16,7 @@ import pytest
 from cairn.core.gateway import ConfirmedTx, PendingTx
 from cairn.core.opening import open_core
 from cairn.core.service import Core
+from cairn.domain.certificates import BlockSignature
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, chain_identity, dev_genesis, encode_genesis
@@ -277,9 +278,11 @@ async def test_a_disk_that_fails_in_a_commit_changes_no_hash(validator: Validato
     async with validator.core() as core:
         commit = core._chain.commit
 
-        def failing(outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
+        def failing(
+            outcome: BlockOutcome, absent: Sequence[bytes] | None = None, signed: BlockSignature | None = None
+        ) -> None:
             if written or not outcome.block.txs:
-                commit(outcome, absent)
+                commit(outcome, absent, signed)
             if outcome.block.txs:
                 raise StoreUnavailable("no space left")
 

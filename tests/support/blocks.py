@@ -10,6 +10,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.history import Search, search_history
 from cairn.store.keys import Location
 from cairn.store.reader import ChainReader
+from tests.support.signing import commit_signed
 from tests.support.transfers import RULES, address, transfer
 from tests.support.tx_data import data_by_number
 
@@ -48,7 +49,7 @@ def extend(
     chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS, change: GovernanceChange | None = None
 ) -> BlockOutcome:
     outcome = outcome_on(chain, txs, proposer, change)
-    chain.commit(outcome)
+    commit_signed(chain, outcome)
     return outcome
 
 

@@ -18,6 +18,7 @@ from cairn.store.journal import Journal, JournalEntry, KeptAnswer
 from cairn.store.keys import FAMILIES, META, PROBE_KEY
 from tests.support.core_fixtures import signed
 from tests.support.disk import database_of, flush
+from tests.support.signing import commit_signed
 from tests.support.snapshots import grow_signed, network_genesis, open_chain, restore_snapshot, take_snapshot
 from tests.support.tx_data import data_by_number
 
@@ -94,7 +95,7 @@ def make_blocks(chain: ChainStore, first: int, count: int) -> None:
         header, rules = chain.head_header, chain.genesis.rules
         txs, time = [signed(nonce, data=data_by_number(nonce))], header.timestamp + 1
         made = build_block(header, chain.head_hash, chain, txs, time, ZERO_ADDRESS, rules)
-        chain.commit(made)
+        commit_signed(chain, made)
 
 
 def _accept(journal: Journal, *nonces: int) -> None:

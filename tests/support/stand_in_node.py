@@ -20,12 +20,14 @@ from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node, Reread
 from cairn.store.directory import SeenChain
+from cairn.store.signing_key import KeyFiles
 from tests.support.pace import PATIENCE_S
 
 
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
     lifeline: int, abci_socket: Path | None, seen: SeenChain, observing: Observing, reread: Reread,
+    key_files: KeyFiles | None,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))

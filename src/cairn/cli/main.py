@@ -20,6 +20,7 @@ from cairn.cli.network.join import join
 from cairn.cli.network.peers import peers
 from cairn.cli.network.testnet import make_testnet
 from cairn.cli.node.dev import dev
+from cairn.cli.node.new_signing_key import new_signing_key
 from cairn.cli.node.run import discard_pending, init, run
 from cairn.cli.proofs import proof_commands as proofs
 from cairn.cli.report import EXIT_CODES, ExitCode, UsageError, WrongUsage, reported_exit
@@ -127,6 +128,7 @@ def completion(
 app.command(rich_help_panel=NODE)(dev)
 app.command(rich_help_panel=NODE)(run)
 app.command(rich_help_panel=NODE)(init)
+app.command(rich_help_panel=NODE)(new_signing_key)
 app.command(rich_help_panel=NODE)(discard_pending)
 app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
 app.command(rich_help_panel=NETWORK)(join)

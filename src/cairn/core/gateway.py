@@ -17,6 +17,7 @@ import msgspec
 
 from cairn.core.calls import Calls, call
 from cairn.domain.answers import Checks
+from cairn.domain.certificates import Certificate
 from cairn.domain.errors import NotADevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
@@ -218,6 +219,13 @@ class ChainCalls(Calls):
     @call("open", is_question=True)
     async def validators(self) -> ValidatorSet:
         """The validators and the administrators. Raises `NotFound` on a chain that has none."""
+
+    @call("open", is_question=True)
+    async def certificate(self, height: int | None) -> Certificate:
+        """Who signed the block at `height`; or, if no signature names it, the newest block that one names.
+
+        None asks for the newest one. Raises `NotSignedYet` when that is older, and `EngineUnavailable`.
+        """
 
     @call("ready")
     async def submit_update(self, update: Update) -> None:

@@ -14,11 +14,13 @@ from cairn.domain.errors import MempoolFull, NodeError, Rejected
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, DropReason
 from cairn.engine.embedded import Pace
+from cairn.engine.signing import BlockSigner
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import UnheldTx
 from cairn.store.chain import ChainStore
 from cairn.store.directory import SeenHead, journal_path
 from cairn.store.journal import Journal, JournalEntry
+from cairn.store.signing_key import SigningKeys
 
 log = structlog.get_logger("cairn.core")
 
@@ -34,23 +36,26 @@ def open_core(
     pace: Pace | None = None,
     observer: ChainObserver | None = None,
     begun: Path | None = None,
+    signing_keys: SigningKeys | None = None,
 ) -> Core:
     """Open the store, then restore the mempool from the journal.
 
     `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
     this head is opened, and none is started; nor with `begun`, the file that says that there is one. `pace` is that
-    of the previous core, to keep its block times.
+    of the previous core, to keep its block times. `signing_keys` are those of a node that makes its blocks alone; a dev
+    chain's is always there.
     """
     with contextlib.ExitStack() as opened:
         chain = ChainStore.open(data_dir, genesis, seen, begun)
         opened.callback(chain.close)
+        signer = None if genesis.signer is None else BlockSigner(chain, signing_keys or SigningKeys())
         journal = Journal.open(journal_path(data_dir), chain.watermark)
         opened.callback(journal.close)
         pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=settings.engine != "embedded")
         restore(pool, journal, chain)
         opened.pop_all()
     pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
-    return Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer)
+    return Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer, signer)
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

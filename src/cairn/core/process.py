@@ -38,6 +38,7 @@ from cairn.engine.embedded import Pace
 from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal
 from cairn.store.directory import SeenChain
+from cairn.store.signing_key import KeyFiles, SigningKeys
 
 REOPEN_INTERVAL_S = 1.0
 
@@ -56,17 +57,19 @@ def run_core(
     seen: SeenChain,
     observing: Observing = UNOBSERVED,
     reread: Callable[[], Settings] | None = None,
+    key_files: KeyFiles | None = None,
 ) -> int:
     """Run until the stop. Returns the exit code; the reason is printed on standard error.
 
     `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
     cores of this node have had on disk. `observing` is entered here, for as long as the core lives. `reread` is called
-    when the settings may have changed; of those that can change, only the log level concerns the core.
+    when the settings may have changed; of those that can change, only the log level concerns the core. `key_files`
+    hold the key that a node signs its blocks with, if it makes them alone; on a dev chain everybody has it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with observing as observer:
-            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, observer)
+            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, observer, key_files)
             uvloop.run(core.run(core_socket, lifeline, reread))
     except Fatal as failure:
         print_fatal(failure)
@@ -86,7 +89,9 @@ class CoreProcess(LinkedCore):
         abci_socket: Path | None = None,
         seen: SeenChain | None = None,
         observer: ChainObserver | None = None,
+        key_files: KeyFiles | None = None,
     ) -> None:
+        """Raises `NoSigningKey`."""
         self._settings = settings
         self._seen = seen or SeenChain()
         self._observer = observer
@@ -111,6 +116,7 @@ class CoreProcess(LinkedCore):
             abci_socket,
             pace=Pace(settings.block_time_s, settings.empty_blocks),
             observer=observer,
+            signing_keys=SigningKeys(key_files),
         )
 
     async def run(self, core_socket: Path, lifeline: int, reread: Callable[[], Settings] | None = None) -> None:

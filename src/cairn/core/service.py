@@ -34,12 +34,14 @@ from cairn.core.gateway import (
     ValidatorSet,
 )
 from cairn.domain.answers import Checks
+from cairn.domain.certificates import Certificate
 from cairn.domain.errors import Corrupt, NotFound, StoreUnavailable
 from cairn.domain.governance import Update
 from cairn.domain.types import Address, Phase, Tx, TxHash
 from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Feed
 from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace, Pruning
 from cairn.engine.network.engine import NetworkEngine
+from cairn.engine.signing import BlockSigner
 from cairn.engine.tree_upkeep import TreeUpkeep
 from cairn.heartbeat import Work, doing
 from cairn.mempool.order import Entry
@@ -68,6 +70,7 @@ class Core(CoreGateway):
         abci_socket: Path | None,
         pace: Pace,
         observer: ChainObserver | None = None,
+        signer: BlockSigner | None = None,
     ) -> None:
         self._chain = chain
         self._pace = pace
@@ -87,7 +90,14 @@ class Core(CoreGateway):
         self._dev_clock = DevClock(chain.directory) if dev_keys and settings.engine == "embedded" else None
         """Only on a dev chain: the node holds the keys of its accounts."""
         self.admissions = Admissions(
-            chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket), observer
+            chain,
+            pool,
+            journal,
+            self._arrivals,
+            dev_keys,
+            listener,
+            partial(self._build_engine, abci_socket, signer),
+            observer,
         )
         self.engine = self.admissions.engine
         self.failed = self.admissions.failed
@@ -100,10 +110,11 @@ class Core(CoreGateway):
     def _build_engine(
         self,
         abci_socket: Path | None,
+        signer: BlockSigner | None,
         on_committed: OnCommitted,
         on_dropped: OnDropped,
     ) -> Engine:
-        application, settings = Application(self._chain, self.feed), self._settings
+        application, settings = Application(self._chain, self.feed, signer), self._settings
         if settings.engine == "embedded":
             return EmbeddedEngine(
                 application,
@@ -246,6 +257,9 @@ class Core(CoreGateway):
 
     async def submit_update(self, update: Update) -> None:
         await self.engine.submit_update(update)
+
+    async def certificate(self, height: int | None) -> Certificate:
+        return await self.engine.certificate(height)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: after one lost write, the disk is not trusted."""

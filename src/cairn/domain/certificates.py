@@ -6,7 +6,7 @@ signed by those before, that names those after.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -15,7 +15,7 @@ from cairn.domain.crypto import keccak256
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, verify
 from cairn.domain.errors import Corrupt, InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
-from cairn.domain.headers import decode_header
+from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.json_fields import about, find_data
 from cairn.domain.merkle import tx_root
 from cairn.domain.types import BlockHash, BlockHeader
@@ -221,6 +221,78 @@ def vote_bytes(
     return _varint(len(vote)) + vote
 
 
+# A node that makes its blocks alone.
+
+
+class BlockSignature(msgspec.Struct, frozen=True):
+    """What is stored with a block that one node made and signed alone."""
+
+    signature: bytes
+    step: Step | None = None
+    """If the block hands over to another key."""
+
+
+def sign_block(
+    header: BlockHeader,
+    block_hash: BlockHash,
+    chain_id: str,
+    signer: bytes,
+    sign: Callable[[bytes], bytes],
+    successor: bytes | None = None,
+) -> BlockSignature:
+    """Sign a block with the key whose public half `signer` is; with `successor`, the last one that it signs."""
+    engine_header = _lone_header(header, block_hash, chain_id, signer, successor)
+    signature = sign(_lone_vote(engine_header))
+    if successor is None:
+        return BlockSignature(signature)
+    return BlockSignature(signature, Step(_lone_signed(engine_header, signature), lone_signer(successor)))
+
+
+def lone_certificate(header: BlockHeader, signature: bytes, genesis: Genesis, steps: Sequence[Step]) -> Certificate:
+    """The certificate of a block from its signature. `steps` are all of the chain, from the first on."""
+    height, chain_id = header.height + 1, engine_chain_id(genesis)
+    before = tuple(step for step in steps if signed_height(step.signed) < height)
+    validators = before[-1].validators if before else first_validators(genesis)
+    # The step that this very block is.
+    following = [step.validators for step in steps if signed_height(step.signed) == height]
+    raw = encode_header(header)
+    engine_header = _lone_header(
+        header,
+        BlockHash(keccak256(raw)),
+        chain_id,
+        validators[0].key,
+        following[0][0].key if following else None,
+    )
+    return Certificate(before, _lone_signed(engine_header, signature), hex_text(raw))
+
+
+def _lone_header(
+    header: BlockHeader, block_hash: BlockHash, chain_id: str, signer: bytes, successor: bytes | None
+) -> EngineHeader:
+    """The engine's header that names a block: as in a network, that of the height after it."""
+    validators = lone_signer(signer)
+    following = validators if successor is None else lone_signer(successor)
+    return EngineHeader(
+        chain_id=chain_id,
+        height=header.height + 1,
+        seconds=header.timestamp,
+        validators_hash=validator_set_hash(validators),
+        next_validators_hash=validator_set_hash(following),
+        app_hash=block_hash,
+        proposer_address=engine_address(signer),
+    )
+
+
+def _lone_vote(header: EngineHeader) -> bytes:
+    hashed = header_hash(header_leaves(header))
+    return vote_bytes(hashed, height=header.height, chain_id=header.chain_id, seconds=header.seconds)
+
+
+def _lone_signed(header: EngineHeader, signature: bytes) -> SignedHeader:
+    vote = VoteSignature(0, header.seconds, 0, hex_text(signature))
+    return SignedHeader(tuple(map(hex_text, header_leaves(header))), 0, Parts(0, "0x"), (vote,))
+
+
 # Checking.
 
 
@@ -337,6 +409,11 @@ def _check_set(validators: Sequence[SetMember]) -> None:
         raise InvalidProof("a step names a validator twice")
     if in_engine_order(members) != tuple(validators):
         raise InvalidProof("the validators of a step are not in CometBFT's order")
+
+
+def signed_height(signed: SignedHeader) -> int:
+    """Height of the engine's header. Raises `InvalidProof`."""
+    return _read_height(read_hex(signed.header[_HEIGHT], "the height of a signed header"))
 
 
 def _read_height(leaf: bytes) -> int:

@@ -1,5 +1,7 @@
 """Ed25519 (RFC 8032), as OpenSSL checks it: cofactorless, so that every common library says the same of a signature."""
 
+from collections.abc import Callable
+
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -8,8 +10,13 @@ PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
 
+def signer(seed: bytes) -> Callable[[bytes], bytes]:
+    """What signs a message; for many it takes half the time of `sign`."""
+    return Ed25519PrivateKey.from_private_bytes(seed).sign
+
+
 def sign(seed: bytes, message: bytes) -> bytes:
-    return Ed25519PrivateKey.from_private_bytes(seed).sign(message)
+    return signer(seed)(message)
 
 
 def public_key_of(seed: bytes) -> bytes:

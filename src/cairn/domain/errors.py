@@ -19,7 +19,7 @@ NodeError
 ├── InvalidSnapshot     a peer's fault: its snapshot is wrong; InvalidChunk: one part of it is wrong
 ├── InvalidConfig       the operator's fault: the node does not start until it is corrected
 └── Fatal               our fault or the disk's: stop the node, never continue
-    ├── Corrupt, WrongFormat, WrongGenesis, ChainMissing, DirectoryInUse
+    ├── Corrupt, WrongFormat, WrongGenesis, ChainMissing, NoSigningKey, DirectoryInUse
     └── InvalidBlock
 """
 
@@ -524,6 +524,10 @@ class WrongGenesis(Fatal):
 
 class ChainMissing(Fatal):
     """The directory holds no chain, though the node has begun one."""
+
+
+class NoSigningKey(Fatal):
+    """The key that signs the chain's blocks is missing, cannot be used, or is another one."""
 
 
 class DirectoryInUse(Fatal):

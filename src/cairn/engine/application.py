@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from cairn.domain.certificates import Certificate
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
 from cairn.domain.types import Address, BlockHeader, Rules, Tx, TxHash
+from cairn.engine.signing import BlockSigner
 from cairn.store.chain import ChainStore
 
 # The feed announces that a block is on disk. Subscribers read the block itself from the store, now or later.
@@ -46,8 +48,10 @@ class Feed:
 
 
 class Application:
-    def __init__(self, chain: ChainStore, feed: Feed) -> None:
+    def __init__(self, chain: ChainStore, feed: Feed, signer: BlockSigner | None = None) -> None:
+        """`signer` is there exactly on a node that makes its blocks alone."""
         self._chain = chain
+        self._signer = signer
         self._feed = feed
         self._finalized: BlockOutcome | None = None
         self._absent: Sequence[bytes] | None = None
@@ -95,10 +99,18 @@ class Application:
         """Write the held block."""
         outcome, self._finalized = self._finalized, None
         assert outcome is not None, "nothing was finalized since the last commit"
-        self._chain.commit(outcome, self._absent)
+        signed = None if self._signer is None else self._signer.sign(outcome.block)
+        self._chain.commit(outcome, self._absent, signed)
+        if self._signer is not None and signed is not None:
+            self._signer.committed(signed)
         # Last, so that no block is announced that is not on disk.
         self._feed.announce(outcome.block.header.height)
         return outcome
+
+    def certificate(self, height: int | None) -> Certificate:
+        """Of a node that makes its blocks alone. Raises `NotSignedYet`."""
+        assert self._signer is not None, "the blocks of a network are signed by its validators"
+        return self._signer.certificate(height)
 
 
 OK = "ok"
@@ -136,4 +148,10 @@ class Engine(Protocol):
 
         Raises `NotFound` on a chain without validators, `UpdateRefused` or `InvalidSignature` as a block would,
         `InvalidField` for one that no node can read, and `EngineUnavailable`.
+        """
+
+    async def certificate(self, height: int | None) -> Certificate:
+        """The certificate that names the block at `height`, or else the newest one, if it is not of an older block.
+
+        Raises `NotSignedYet` or `EngineUnavailable`.
         """

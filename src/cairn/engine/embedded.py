@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from cairn.domain.certificates import Certificate
 from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError, NotFound
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
@@ -285,6 +286,9 @@ class EmbeddedEngine:
     async def submit_update(self, update: Update) -> None:
         """A chain with validators needs the other engine."""
         raise NotFound(NO_VALIDATORS)
+
+    async def certificate(self, height: int | None) -> Certificate:
+        return self._application.certificate(height)
 
     def produce(self) -> BlockOutcome:
         """Make one block now, from the pool. Raises `EngineUnavailable` when none can be made."""

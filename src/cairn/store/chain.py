@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from cairn.domain.certificates import BlockSignature
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
 from cairn.domain.governance import VOTED_BLOCKS, Governance, encode_governance
@@ -232,14 +233,22 @@ class ChainStore(ChainReader):
         following = following or self._database.keys_between(keys.ACCOUNTS, b"", behind, 1, True)
         return keys.decode_version_key(following[0])[0]
 
-    def commit(self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
+    def commit(
+        self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None, signed: BlockSignature | None = None
+    ) -> None:
         """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`.
 
-        `absent` are the validators that did not vote on the block before, if it was voted on.
+        `absent` are the validators that did not vote on the block before, if it was voted on. `signed` is there exactly
+        on a chain whose node makes its blocks alone.
         """
         header = outcome.block.header
         assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
+        assert (signed is None) == (self.genesis.signer is None), "a block must be signed by who genesis says"
         batch = WriteBatch(self._database)
+        if signed is not None:
+            batch.put(keys.SIGNATURES, keys.encode_height(header.height), signed.signature)
+            if signed.step is not None:
+                batch.put(keys.STEPS, keys.encode_height(header.height + 1), msgspec.json.encode(signed.step))
         if absent is not None:
             self.missed_votes.put(batch, header.height, absent)
         self._write(batch, outcome)

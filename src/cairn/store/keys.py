@@ -26,6 +26,8 @@
     history      level 1 | index 8                node of the tree over all block hashes 32; kept for ever
     references   tag 8 | height 8 | position 4    empty: the transaction there may have this data, and this account
                  height 8                         empty: the block has transactions with data
+    signatures   height 8                         Ed25519 64; of a node that makes its blocks alone
+    steps        height in the engine 8           a change of who signs, as certificates have it, in JSON; never removed
 
 Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a
 height, which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key
@@ -73,7 +75,12 @@ ACCOUNTS: Final = "accounts"
 REFERENCES: Final = "references"
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
-FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS, REFERENCES, CHANGES, HISTORY)
+SIGNATURES: Final = "signatures"
+STEPS: Final = "steps"
+FAMILIES: Final = (
+    *(META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS, REFERENCES, CHANGES, HISTORY),
+    *(SIGNATURES, STEPS),
+)
 
 GENESIS_KEY: Final = b"genesis"
 HEAD_KEY: Final = b"head"

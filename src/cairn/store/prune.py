@@ -192,4 +192,5 @@ def _remove_bodies(batch: WriteBatch, block_hash: BlockHash, header: BlockHeader
     if header.changes_root != EMPTY_ROOT:
         batch.delete(keys.CHANGES, key)
     batch.delete(keys.BLOCK_INDEX, block_hash)
+    batch.delete(keys.SIGNATURES, key)
     batch.delete(keys.HEADERS, key)

@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from itertools import islice
 
+import msgspec
+
+from cairn.domain.certificates import Step
 from cairn.domain.errors import Corrupt
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
@@ -116,6 +119,16 @@ class ChainReader:
             first = chunk * keys.CHUNK_RECORDS
             raise Corrupt(f"the transactions of block {height} from {first} on: {damage.detail}") from None
         return records if len(records) == keys.chunk_records(tx_count, chunk) else None
+
+    def find_signature(self, height: int) -> bytes | None:
+        """Of a block that one node made alone; block 0 has none."""
+        if not self.base <= height <= self.visible:
+            return None
+        return self._database.get(keys.SIGNATURES, keys.encode_height(height))
+
+    def steps(self) -> list[Step]:
+        """Every change of who signs the chain's blocks, the oldest first. Raises `Corrupt`."""
+        return [_decode_step(key, stored) for key, stored in self._database.scan(keys.STEPS)]
 
     def account(self, address: Address) -> Account:
         """The account after block `visible`; an empty one if there is none."""
@@ -249,3 +262,10 @@ class ChainReader:
         found = (get(keys.ACCOUNTS, keys.version_key(address, height)) for address in keys.decode_balances(balances))
         # One is enough, and those that had the balance already have no version.
         return any(version is not None for version in found)
+
+
+def _decode_step(key: bytes, stored: bytes) -> Step:
+    try:
+        return msgspec.json.decode(stored, type=Step)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"the change of signers at height {keys.decode_height(key)} cannot be read: {error}") from None

@@ -1,18 +1,30 @@
-"""The file with the key that a node signs its blocks with, when it makes them alone."""
+"""The keys that a node signs its blocks with, when it makes them alone.
+
+signing-key.json        the key that signs now
+next-signing-key.json   its successor: the next block hands over to it, and then takes the place of the other file
+
+Which of the two signs is what the chain says: the step of the hand-over is in the block's batch. The files follow. So a
+kill at any point leaves a key that the chain goes on with.
+"""
 
 import base64
 import os
 import secrets
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import structlog
 
-from cairn.domain.ed25519 import SEED_BYTES, public_key_of, sign
-from cairn.domain.errors import InvalidConfig
-from cairn.store.directory import write_file
+from cairn.domain.ed25519 import SEED_BYTES, public_key_of, signer
+from cairn.domain.errors import InvalidConfig, NoSigningKey, StoreUnavailable
+from cairn.domain.genesis import DEV_SIGNING_SEED
+from cairn.store.directory import is_there, sync_directory, write_file
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+log = structlog.get_logger("cairn.store")
 
 
 class SigningKey:
@@ -21,17 +33,15 @@ class SigningKey:
     def __init__(self, seed: bytes) -> None:
         self._seed = seed
         self.public_key = public_key_of(seed)
+        self.sign = signer(seed)
 
     @classmethod
     def new(cls) -> "SigningKey":
         return cls(secrets.token_bytes(SEED_BYTES))
 
-    def sign(self, message: bytes) -> bytes:
-        return sign(self._seed, message)
-
     def save(self, path: Path) -> None:
         """Write it to a file that only its owner can read. Raises `InvalidConfig`."""
-        content = _Content(_text(self.public_key), _text(self._seed))
+        content = _Content(key_text(self.public_key), key_text(self._seed))
         try:
             write_file(path, msgspec.json.format(msgspec.json.encode(content)) + b"\n")
         except OSError as error:
@@ -45,8 +55,8 @@ class SigningKey:
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 if mode & _OTHERS:
                     raise InvalidConfig(
-                        f"{path} can be read by others (mode {mode:o}): whoever has this key signs in your name. "
-                        f"`chmod 600 {path}`, and if it was read: `cairn new-signing-key`"
+                        f"{path} can be read by others (mode {mode:o}), and whoever has this key signs in your name: "
+                        f"`chmod 600 {path}`, and if it may have been read, `cairn new-signing-key`"
                     )
                 content = msgspec.json.decode(file.read(), type=_Content)
             key = cls(base64.b64decode(content.seed, validate=True))
@@ -55,9 +65,71 @@ class SigningKey:
         except (ValueError, msgspec.MsgspecError):
             # Without the reason, which may show a part of the key.
             raise InvalidConfig(f"{path} holds no signing key: restore it from your backup") from None
-        if _text(key.public_key) != content.public_key:
+        if key_text(key.public_key) != content.public_key:
             raise InvalidConfig(f"the two halves of the key in {path} are not of one key: restore your backup of it")
         return key
+
+
+class KeyFiles(NamedTuple):
+    current: Path
+    successor: Path
+
+
+class SigningKeys:
+    """The keys that a node has, read once: they outlive a disk that fails. Everybody has that of a dev chain."""
+
+    def __init__(self, files: KeyFiles | None = None) -> None:
+        """Raises `NoSigningKey` for a file that cannot be used."""
+        self._files = files
+        self._keys = [SigningKey(DEV_SIGNING_SEED)]
+        self._successor: SigningKey | None = None
+        if files is None:
+            return
+        try:
+            if is_there(files.current):
+                self._keys.append(SigningKey.load(files.current))
+            if is_there(files.successor):
+                self._successor = SigningKey.load(files.successor)
+                self._keys.append(self._successor)
+        except (InvalidConfig, StoreUnavailable) as error:
+            raise NoSigningKey(error.detail) from None
+
+    def key_of(self, public_key: bytes) -> SigningKey:
+        """The key that signs the chain's blocks now. Raises `NoSigningKey`."""
+        for key in self._keys:
+            if key.public_key == public_key:
+                return key
+        wanted = f"this chain's blocks are signed with the key {key_text(public_key)}"
+        if self._files is None:
+            raise NoSigningKey(f"{wanted}, which this node does not have")
+        path = self._files.current
+        if len(self._keys) == 1:
+            raise NoSigningKey(f"{path} is missing, and {wanted}: restore it from your backup")
+        held = " and ".join(key_text(key.public_key) for key in self._keys[1:])
+        raise NoSigningKey(f"{wanted}; the home holds {held}: restore {path} from your backup")
+
+    def successor_to(self, public_key: bytes) -> SigningKey | None:
+        """The key that the next block is to hand over to."""
+        if self._successor is None or self._successor.public_key == public_key:
+            return None
+        return self._successor
+
+    def settle(self, public_key: bytes) -> None:
+        """The chain says that this key signs now: if it is the successor, its file takes the other's place."""
+        if self._files is None or self._successor is None or self._successor.public_key != public_key:
+            return
+        try:
+            if is_there(self._files.successor):
+                os.replace(self._files.successor, self._files.current)
+                sync_directory(self._files.current.parent)
+        except (OSError, StoreUnavailable) as failure:
+            # Nothing is lost: the next start finds both, and tries again.
+            log.warning("cannot put the new signing key in the place of the old one", reason=str(failure))
+
+
+def key_text(content: bytes) -> str:
+    """A key as files and messages have it."""
+    return base64.b64encode(content).decode()
 
 
 class _Content(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,6 +138,6 @@ class _Content(msgspec.Struct, frozen=True, rename="camel"):
     public_key: str
     seed: str
 
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+    def __repr__(self) -> str:
+        """For tracebacks that show variables."""
+        return "<signing key>"

@@ -15,6 +15,7 @@ from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
 from tests.support.core_fixtures import ACCOUNTS, GWEI, Told, make_block, opened_core, signed
 from tests.support.member_core import decide, open_member, opened_member
+from tests.support.signing import commit_signed
 
 ORIGINAL = signed(0)
 REPLACEMENT = signed(0, gas_price=2 * GWEI)
@@ -239,7 +240,7 @@ async def test_after_a_state_sync_no_transaction_is_announced_as_dropped(data: P
         # As a snapshot does it: the state of a later block, without that block.
         engine = core.engine
         assert isinstance(engine, NetworkEngine)
-        core._chain.commit(engine._blocks.build([ORIGINAL], 0, ACCOUNTS[9]))
+        commit_signed(core._chain, engine._blocks.build([ORIGINAL], 0, ACCOUNTS[9]))
         engine._restored()
         await asyncio.sleep(0.01)
         assert told.dropped == []

@@ -5,7 +5,9 @@ import pytest
 from cairn.domain.errors import InvalidBlock, StoreUnavailable
 from cairn.domain.types import Account
 from cairn.engine.application import Application, Feed
+from cairn.engine.signing import BlockSigner
 from cairn.store.chain import ChainStore
+from cairn.store.signing_key import SigningKeys
 from tests.support.transfers import address, transfer
 from tests.unit.engine.conftest import BALANCE, GENESIS_TIME
 
@@ -17,7 +19,7 @@ def test_finalize_writes_nothing(chain: ChainStore) -> None:
     feed.subscribe(heard.append)
     head = chain.head_hash
     tx = transfer(1, 0, value=5)
-    outcome = Application(chain, feed).finalize([tx], GENESIS_TIME + 1, PROPOSER)
+    outcome = Application(chain, feed, BlockSigner(chain, SigningKeys())).finalize([tx], GENESIS_TIME + 1, PROPOSER)
     assert outcome.block.txs == (tx,)
     assert outcome.block.header.previous_hash == head
     assert (chain.head_hash, chain.head_header.height, heard) == (head, 0, [])
@@ -25,7 +27,7 @@ def test_finalize_writes_nothing(chain: ChainStore) -> None:
 
 
 def test_finalizing_again_starts_over_from_the_head(chain: ChainStore) -> None:
-    application = Application(chain, Feed())
+    application = Application(chain, Feed(), BlockSigner(chain, SigningKeys()))
     first = application.finalize([transfer(1, 0)], GENESIS_TIME + 1, PROPOSER)
     second = application.finalize([transfer(2, 0)], GENESIS_TIME + 1, PROPOSER)
     assert first.block.header.height == second.block.header.height == 1
@@ -36,7 +38,7 @@ def test_finalizing_again_starts_over_from_the_head(chain: ChainStore) -> None:
 def test_commit_writes_before_it_announces(chain: ChainStore) -> None:
     feed, heard = Feed(), list[tuple[int, int]]()
     feed.subscribe(lambda height: heard.append((height, chain.head_header.height)))
-    application = Application(chain, feed)
+    application = Application(chain, feed, BlockSigner(chain, SigningKeys()))
     tx = transfer(1, 0, value=5)
     outcome = application.finalize([tx], GENESIS_TIME + 1, PROPOSER)
     application.commit()
@@ -48,7 +50,7 @@ def test_commit_writes_before_it_announces(chain: ChainStore) -> None:
 
 
 def test_blocks_follow_each_other(chain: ChainStore) -> None:
-    application = Application(chain, Feed())
+    application = Application(chain, Feed(), BlockSigner(chain, SigningKeys()))
     for nonce in range(3):
         previous = chain.head_hash
         outcome = application.finalize([transfer(1, nonce)], GENESIS_TIME + nonce, PROPOSER)
@@ -57,7 +59,7 @@ def test_blocks_follow_each_other(chain: ChainStore) -> None:
 
 
 def test_a_second_commit_without_a_block_fails(chain: ChainStore) -> None:
-    application = Application(chain, Feed())
+    application = Application(chain, Feed(), BlockSigner(chain, SigningKeys()))
     with pytest.raises(AssertionError, match="nothing was finalized"):
         application.commit()
     application.finalize([], GENESIS_TIME, PROPOSER)
@@ -67,7 +69,7 @@ def test_a_second_commit_without_a_block_fails(chain: ChainStore) -> None:
 
 
 def test_an_invalid_block_cannot_be_committed(chain: ChainStore) -> None:
-    application = Application(chain, Feed())
+    application = Application(chain, Feed(), BlockSigner(chain, SigningKeys()))
     with pytest.raises(InvalidBlock, match="nonce"):
         application.finalize([transfer(1, 1)], GENESIS_TIME, PROPOSER)
     with pytest.raises(AssertionError, match="nothing was finalized"):
@@ -75,7 +77,7 @@ def test_an_invalid_block_cannot_be_committed(chain: ChainStore) -> None:
 
 
 def test_an_invalid_block_voids_the_one_finalized_before_it(chain: ChainStore) -> None:
-    application = Application(chain, Feed())
+    application = Application(chain, Feed(), BlockSigner(chain, SigningKeys()))
     application.finalize([transfer(1, 0)], GENESIS_TIME, PROPOSER)
     with pytest.raises(InvalidBlock):
         application.finalize([transfer(1, 1)], GENESIS_TIME, PROPOSER)
@@ -84,13 +86,13 @@ def test_an_invalid_block_voids_the_one_finalized_before_it(chain: ChainStore) -
 
 
 def test_a_block_that_the_disk_refused_is_not_announced(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(outcome: object, absent: object) -> None:
+    def refuse(outcome: object, absent: object, signed: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     monkeypatch.setattr(chain, "commit", refuse)
     feed, heard = Feed(), list[int]()
     feed.subscribe(heard.append)
-    application = Application(chain, feed)
+    application = Application(chain, feed, BlockSigner(chain, SigningKeys()))
     application.finalize([], GENESIS_TIME, PROPOSER)
     with pytest.raises(StoreUnavailable):
         application.commit()

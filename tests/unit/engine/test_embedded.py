@@ -11,8 +11,10 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.application import Application, Feed
 from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace
+from cairn.engine.signing import BlockSigner
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore
+from cairn.store.signing_key import SigningKeys
 from tests.support.transfers import address, transfer
 from tests.support.virtual_time import virtual_loop
 from tests.unit.engine.conftest import GENESIS_TIME
@@ -43,7 +45,7 @@ class Rig:
         self.dropped: list[tuple[TxHash, DropReason]] = []
         self.pace = Pace(block_time_s, empty_blocks)
         self.engine = EmbeddedEngine(
-            Application(chain, Feed()),
+            Application(chain, Feed(), BlockSigner(chain, SigningKeys())),
             self.pool,
             self._committed,
             self.dropped.extend,
@@ -363,7 +365,7 @@ async def test_an_engine_stopped_before_its_run_makes_nothing(chain: ChainStore,
 async def test_a_disk_that_refuses_ends_the_run_and_leaves_the_pool_alone(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch, block_time_s: float
 ) -> None:
-    def refuse(outcome: object, absent: object) -> None:
+    def refuse(outcome: object, absent: object, signed: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     rig = Rig(chain, block_time_s=block_time_s)

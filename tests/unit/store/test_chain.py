@@ -16,6 +16,7 @@ from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, head_of, history_of, next_transfers, outcome_on, store_genesis
 from tests.support.core_fixtures import signed
 from tests.support.disk import database_of, flush, no_file_beyond
+from tests.support.signing import commit_signed
 from tests.support.transfers import address, transfer
 from tests.support.tx_data import gas_of
 
@@ -126,9 +127,9 @@ def test_history_has_transfers_of_nothing_and_to_oneself_once_and_no_fees(chain:
 
 def test_a_block_that_does_not_follow_the_head_fails_an_assertion(chain: ChainStore) -> None:
     outcome = outcome_on(chain, [])
-    chain.commit(outcome)
+    commit_signed(chain, outcome)
     with pytest.raises(AssertionError, match="block 1 does not follow the head"):
-        chain.commit(outcome)
+        commit_signed(chain, outcome)
 
 
 def test_two_stores_never_share_a_directory(chain: ChainStore) -> None:
@@ -166,9 +167,9 @@ def test_a_disk_that_refuses_ends_the_store_and_loses_nothing(chain: ChainStore)
     outcome = outcome_on(chain, next_transfers(chain, 30))
     size = max(path.stat().st_size for path in chain.directory.glob("chain/*.log"))
     with no_file_beyond(size + 2000), pytest.raises(StoreUnavailable, match="File too large"):
-        chain.commit(outcome)
+        commit_signed(chain, outcome)
     with pytest.raises(StoreUnavailable, match="File too large"):
-        chain.commit(outcome)
+        commit_signed(chain, outcome)
     with pytest.raises(StoreUnavailable, match="File too large"):
         chain.probe()
     assert chain.visible == 2
@@ -181,7 +182,7 @@ def test_a_disk_that_refuses_ends_the_store_and_loses_nothing(chain: ChainStore)
 def test_a_watermark_that_cannot_be_written_ends_the_store_though_the_block_is_on_disk(chain: ChainStore) -> None:
     chain.watermark.close()
     with pytest.raises(StoreUnavailable, match="watermark"):
-        chain.commit(outcome_on(chain, next_transfers(chain, 3)))
+        commit_signed(chain, outcome_on(chain, next_transfers(chain, 3)))
     assert chain.visible == 0
     again = reopened(chain)
     assert again.visible == 1

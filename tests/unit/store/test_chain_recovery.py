@@ -124,7 +124,8 @@ def test_a_flipped_byte_in_a_table_stops_the_opening_or_the_reading(chain: Chain
     grow(chain, 5, 100)
     chain.close()
     tables = sorted((chain.directory / "chain").glob("*.sst"))
-    assert len(tables) >= len(FAMILIES)
+    # There was no change of who signs.
+    assert len(tables) >= len(FAMILIES) - 1
     for table in tables:
         original = table.read_bytes()
         flip_byte(table, len(original) // 3)

@@ -16,6 +16,7 @@ from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
 from tests.support.blocks import history_of, store_genesis
 from tests.support.disk import database_of
+from tests.support.signing import commit_signed
 
 RICH = DEV_KEYS[0][0]
 NEW = Address(b"\x77" * 20)
@@ -31,7 +32,7 @@ def chain(directory: Path) -> Iterator[ChainStore]:
 def set_balances(chain: ChainStore, balances: dict[Address, int]) -> BlockOutcome:
     header, rules = chain.head_header, chain.genesis.rules
     outcome = build_block(header, chain.head_hash, chain, (), header.timestamp, ZERO_ADDRESS, rules, None, balances)
-    chain.commit(outcome)
+    commit_signed(chain, outcome)
     return outcome
 
 

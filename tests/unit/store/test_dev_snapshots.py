@@ -24,6 +24,7 @@ from tests.support import revert_process
 from tests.support.audit import audit
 from tests.support.core_fixtures import signed
 from tests.support.journals import open_journal
+from tests.support.signing import commit_signed
 
 WAITING, LATER = signed(1), signed(2)
 MOST_CHANGES = 100
@@ -39,7 +40,8 @@ def chain(directory: Path) -> Iterator[ChainStore]:
 def commit(chain: ChainStore, *txs: Tx) -> None:
     header = chain.head_header
     rules = chain.genesis.rules
-    chain.commit(build_block(header, chain.head_hash, chain, txs, header.timestamp + 1, ZERO_ADDRESS, rules))
+    made = build_block(header, chain.head_hash, chain, txs, header.timestamp + 1, ZERO_ADDRESS, rules)
+    commit_signed(chain, made)
 
 
 def write_journal(directory: Path, *txs: Tx) -> None:

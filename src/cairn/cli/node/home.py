@@ -17,7 +17,7 @@ from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, Stor
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
 from cairn.domain.types import MAX_DATA_BYTES, Address
 from cairn.store.directory import has_files, make_directory, write_file
-from cairn.store.signing_key import SigningKey
+from cairn.store.signing_key import KeyFiles, SigningKey
 
 GENESIS_FILE = "genesis.json"
 
@@ -58,9 +58,9 @@ class Home:
         return self.directory / "chain-begun"
 
     @property
-    def key_file(self) -> Path:
-        """The key that blocks are signed with, on a chain whose blocks one node makes alone."""
-        return self.directory / "signing-key.json"
+    def key_files(self) -> KeyFiles:
+        """With the key that blocks are signed with, on a chain whose blocks one node makes alone."""
+        return KeyFiles(self.directory / "signing-key.json", self.directory / "next-signing-key.json")
 
     @property
     def data_dir(self) -> Path:
@@ -70,13 +70,13 @@ class Home:
         """Write the files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
         # Not beside a chain either, whose genesis may just have been lost.
         try:
-            for path in (self.genesis_file, self.config_file, self.key_file, self.begun_file, self.data_dir):
+            for path in (self.genesis_file, self.config_file, *self.key_files, self.begun_file, self.data_dir):
                 if has_files(path):
                     raise InvalidConfig(f"{path} exists already; nothing was written")
             make_directory(self.directory)
             # First: nobody could ever sign for a genesis whose key is lost.
             if key is not None:
-                key.save(self.key_file)
+                key.save(self.key_files.current)
             # On disk before any block: a chain whose genesis is lost can never be opened again.
             write_file(self.genesis_file, encode_genesis(genesis))
             write_file(self.config_file, (_PREAMBLE + encode_settings(chosen)).encode())

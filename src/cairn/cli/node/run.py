@@ -31,7 +31,7 @@ def run(
     home: Annotated[Path, typer.Option(help="The directory that `cairn init` made.", show_default=False)],
     **flags: Any,
 ) -> None:
-    """Run a node of the chain in a home directory. It never holds a key."""
+    """Run a node of the chain in a home directory. It holds the key of no account."""
     note_stops()
     with reported_errors():
         place = Home(home)
@@ -59,6 +59,7 @@ def run(
             cometbft,
             begun_file=place.begun_file,
             read_settings=read_settings,
+            key_files=place.key_files,
         )
         code = node.run(banner)
     raise typer.Exit(code)
@@ -92,7 +93,7 @@ def init(
         home = Home(directory)
         chosen_proposer = None if proposer is None else read_address(proposer, "--proposer")
         home.create(genesis, {} if chosen_proposer is None else {"proposer": chosen_proposer}, key)
-    print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}), {home.config_file} and {home.key_file}")
+    print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}), {home.config_file} and {home.key_files.current}")
     print("The node signs its blocks with the key in the last one: back it up where nobody else can read it")
     if not genesis.alloc:
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from cairn.domain.certificates import Certificate
 from cairn.domain.errors import EngineUnavailable, NotFound
 from cairn.domain.governance import Update, decode_update, encode_update
 from cairn.domain.transition import BlockOutcome
@@ -155,6 +156,9 @@ class NetworkEngine:
             rpc.close()
         if error is not None and IN_CACHE not in error.data:
             raise EngineUnavailable(f"CometBFT does not take it: {error}")
+
+    async def certificate(self, height: int | None) -> Certificate:
+        raise EngineUnavailable("certificates of a network cannot be made yet")
 
     # What CometBFT brings about.
 

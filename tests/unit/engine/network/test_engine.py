@@ -12,6 +12,7 @@ from cairn.engine.network.watch import FUTILE_STARTS
 from cairn.mempool.order import HERE
 from tests.support.core_fixtures import ACCOUNTS, signed
 from tests.support.member_core import decide, opened_member
+from tests.support.signing import commit_signed
 
 pytestmark = pytest.mark.virtual_time
 
@@ -67,7 +68,7 @@ async def test_a_committed_block_ends_the_outbox_wait(core: Core, engine: Networ
 
 async def test_after_a_jump_to_a_snapshot_nothing_counts_as_held_by_cometbft(core: Core, engine: NetworkEngine) -> None:
     engine._overlay.add(signed(0))
-    core._chain.commit(engine._blocks.build([], 0, ACCOUNTS[9]))
+    commit_signed(core._chain, engine._blocks.build([], 0, ACCOUNTS[9]))
     for _ in range(FUTILE_STARTS):
         engine._watch.restarted()
     engine._restored()
