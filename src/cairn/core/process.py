@@ -91,7 +91,7 @@ class CoreProcess(LinkedCore):
         observer: ChainObserver | None = None,
         key_files: KeyFiles | None = None,
     ) -> None:
-        """Raises `NoSigningKey`."""
+        """Read the signing keys. Raises `NoSigningKey`."""
         self._settings = settings
         self._seen = seen or SeenChain()
         self._observer = observer

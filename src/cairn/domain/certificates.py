@@ -165,6 +165,7 @@ def engine_address(public_key: bytes) -> bytes:
 
 
 def validator_set_hash(validators: Sequence[SetMember]) -> bytes:
+    """The hash that names a set, whose validators are in CometBFT's order."""
     return _root([_bytes_field(1, _bytes_field(1, each.key)) + _number_field(2, each.power) for each in validators])
 
 
@@ -271,13 +272,13 @@ def _lone_header(
 ) -> EngineHeader:
     """The engine's header that names a block: as in a network, that of the height after it."""
     validators = lone_signer(signer)
-    following = validators if successor is None else lone_signer(successor)
+    validators_hash = validator_set_hash(validators)
     return EngineHeader(
         chain_id=chain_id,
         height=header.height + 1,
         seconds=header.timestamp,
-        validators_hash=validator_set_hash(validators),
-        next_validators_hash=validator_set_hash(following),
+        validators_hash=validators_hash,
+        next_validators_hash=validators_hash if successor is None else validator_set_hash(lone_signer(successor)),
         app_hash=block_hash,
         proposer_address=engine_address(signer),
     )
@@ -459,7 +460,11 @@ def _number_field(field: int, number: int) -> bytes:
 
 
 def _bytes_field(field: int, content: bytes) -> bytes:
-    return _message_field(field, content) if content else b""
+    if not content:
+        return b""
+    # Most are short, and each block that is signed passes here.
+    size = len(content)
+    return bytes((field << 3 | 2, size)) + content if size < 0x80 else _message_field(field, content)
 
 
 def _message_field(field: int, content: bytes) -> bytes:

@@ -108,7 +108,7 @@ class Application:
         return outcome
 
     def certificate(self, height: int | None) -> Certificate:
-        """Of a node that makes its blocks alone. Raises `NotSignedYet`."""
+        """The certificate of a block, on a node that makes its blocks alone. Raises `NotSignedYet`."""
         assert self._signer is not None, "the blocks of a network are signed by its validators"
         return self._signer.certificate(height)
 

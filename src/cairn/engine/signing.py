@@ -23,7 +23,7 @@ class BlockSigner:
     """Signs each block with the key that the chain names, and hands over to its successor if there is one."""
 
     def __init__(self, chain: ChainStore, keys: SigningKeys) -> None:
-        """Raises `NoSigningKey`, or `Corrupt` when the newest block is not signed as it must be."""
+        """Find the key that signs now. Raises `NoSigningKey`, or `Corrupt` for a head with a wrong signature."""
         self._chain = chain
         self._keys = keys
         self._chain_id = engine_chain_id(chain.genesis)
@@ -33,7 +33,7 @@ class BlockSigner:
         keys.settle(self._key.public_key)
 
     def sign(self, block: SealedBlock) -> BlockSignature:
-        """Raises `EngineUnavailable`: a block that cannot be signed is not made."""
+        """Sign a block, which is not made if that fails. Raises `EngineUnavailable`."""
         key, chain_id = self._key, self._chain_id
         successor = self._keys.successor_to(key.public_key)
         following = None if successor is None else successor.public_key

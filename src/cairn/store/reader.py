@@ -121,7 +121,7 @@ class ChainReader:
         return records if len(records) == keys.chunk_records(tx_count, chunk) else None
 
     def find_signature(self, height: int) -> bytes | None:
-        """Of a block that one node made alone; block 0 has none."""
+        """The signature of a block that one node made alone; block 0 has none."""
         if not self.base <= height <= self.visible:
             return None
         return self._database.get(keys.SIGNATURES, keys.encode_height(height))

@@ -79,7 +79,7 @@ class SigningKeys:
     """The keys that a node has, read once: they outlive a disk that fails. Everybody has that of a dev chain."""
 
     def __init__(self, files: KeyFiles | None = None) -> None:
-        """Raises `NoSigningKey` for a file that cannot be used."""
+        """Read the files, if there are any. Raises `NoSigningKey` for one that cannot be used."""
         self._files = files
         self._keys = [SigningKey(DEV_SIGNING_SEED)]
         self._successor: SigningKey | None = None
