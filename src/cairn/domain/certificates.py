@@ -17,7 +17,7 @@ from cairn.domain.errors import Corrupt, InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.json_fields import about, find_data
-from cairn.domain.merkle import tx_root
+from cairn.domain.merkle import leaf_hash, root_of
 from cairn.domain.types import BlockHash, BlockHeader
 
 MAX_INTEGER = 2**53 - 1
@@ -440,7 +440,7 @@ def read_hex(text: str, what: str) -> bytes:
 
 
 def _root(leaves: Sequence[bytes]) -> bytes:
-    return tx_root(leaves)
+    return root_of(list(map(leaf_hash, leaves)))
 
 
 # Protobuf: a field that is zero or empty is left out, but for a message that is always there.
