@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
-CODE := src tests bench tools examples noxfile.py
+CODE := src tests bench tools examples verify noxfile.py
 TEXTS := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs src packaging examples bench tools
 PROTO := src/cairn/engine/abci/proto/abci.proto
 # With our own Node.js where `make js` had to bring one.
@@ -19,7 +19,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client explorer-types ways shape lock clean mutants coverage check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find bench-network cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways shape lock clean mutants coverage check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -141,6 +141,9 @@ programs: ## Look for curl, a C compiler, Chromium, nginx and PostgreSQL, which 
 
 http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000
 	HTTP_CASES=$(or $(CASES),100000) $(BIN)/pytest -q -n 3 tests/property/test_http_differential.py
+
+prove-fuzz: $(STAMP) js ## Give altered proof files to all verifiers, which must agree: make prove-fuzz COUNT=100000; writes reports/proofs.md
+	$(BIN)/python -m tests.proofs.fuzz --count $(or $(COUNT),100000) $(if $(SEED),--seed $(SEED)) --report reports/proofs.md
 
 bounds: $(STAMP) cometbft ## Test on the oldest packages that pyproject.toml allows: make bounds ARGS="-- tests/unit/api"
 	$(NOX) --session bounds $(ARGS)

@@ -1,0 +1,96 @@
+"""All verifiers of proof files behind one question: is this file valid? They must give the same answer."""
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cairn.domain.errors import InvalidField, InvalidProof, MalformedJson
+from cairn.domain.genesis import parse_genesis
+from cairn.domain.proof_checks import BlockName, Trust
+from cairn.domain.proof_files import read_file
+from cairn.domain.statement_checks import check_file
+from cairn.domain.types import BlockHash
+from tests.proofs.vectors import Case
+from verify import verify as verifier
+
+LINES = Path(__file__).parents[1] / "js" / "verify_lines.mjs"
+REMEMBERED = 100_000
+
+Verdicts = list[bool]
+
+
+def report_of(case: Case) -> dict[str, Any]:
+    """What verify.py says is proven. Raises `NotProven`, and nothing else."""
+    at = None
+    if case.at is not None:
+        height, block_hash = case.at.split(":")
+        at = (int(height), bytes.fromhex(block_hash[2:]))
+    witness = bytes.fromhex(case.witness[2:]) if case.witness is not None else None
+    return verifier.verify(case.genesis, case.file, at, witness)
+
+
+def find_report(case: Case) -> dict[str, Any] | None:
+    try:
+        return report_of(case)
+    except verifier.NotProven:
+        return None
+
+
+def remember_signatures() -> None:
+    """Altered files share most of their hashes and signatures: without this they take far longer."""
+    for name in ("keccak", "ed25519", "recover"):
+        function = getattr(verifier, name)
+        if not hasattr(function, "cache_info"):
+            setattr(verifier, name, lru_cache(maxsize=REMEMBERED)(function))
+
+
+def ask_python(cases: Sequence[Case]) -> Verdicts:
+    return [find_report(case) is not None for case in cases]
+
+
+def ask_node(cases: Sequence[Case]) -> Verdicts:
+    """The check of `cairn check`."""
+    return [_holds_for_node(case) for case in cases]
+
+
+def _holds_for_node(case: Case) -> bool:
+    at = None
+    if case.at is not None:
+        height, block_hash = case.at.split(":")
+        at = BlockName(int(height), BlockHash(bytes.fromhex(block_hash[2:])))
+    witnesses = () if case.witness is None else (bytes.fromhex(case.witness[2:]),)
+    try:
+        trust = Trust(_genesis(case.genesis), at, witnesses)
+        check_file(read_file(case.file, without_signatures=at is not None), trust)
+    except (InvalidProof, InvalidField, MalformedJson):
+        return False
+    return True
+
+
+_genesis = lru_cache(maxsize=64)(parse_genesis)
+
+
+def ask_javascript(cases: Sequence[Case]) -> Verdicts:
+    rows = (
+        {
+            "genesis": case.genesis.decode("latin-1"),
+            "file": case.file.decode("latin-1"),
+            "at": case.at,
+            "witness": case.witness,
+        }
+        for case in cases
+    )
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    command = ["node", "--no-warnings", str(LINES)]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+    return [json.loads(line)["valid"] for line in done.stdout.splitlines()]
+
+
+VERIFIERS: dict[str, Callable[[Sequence[Case]], Verdicts]] = {
+    "verify.py": ask_python,
+    "cairn check": ask_node,
+    "verify.mjs": ask_javascript,
+}
