@@ -119,6 +119,15 @@ def rest_cases(filled: Filled) -> list[Case]:
         Case(
             "GET /account/{address}/txs of two busy accounts", [get(f"{account}/txs?limit=1000&counterparty={OTHER}")]
         ),
+        Case("GET /tx/{hash}/receipt", [get(f"/tx/{each}/receipt") for each in filled.tx_hashes[::50]]),
+        Case("GET /block/{hash}/finality", [get(f"{path}/finality") for path in blocks]),
+        Case("GET /history/proof", [get("/history/proof?from=1")]),
+        Case("GET /account/{address}/proof", [get(f"{account}/proof")]),
+        Case(
+            "GET /account/{address}/proof height=",
+            [get(f"{account}/proof?height={each - 1}") for each in filled.full_heights],
+        ),
+        Case("GET /account/{address}/statement", [get(f"{account}/statement")]),
         Case("GET /validators", [get("/validators")], 404),
         Case("POST /validators", [post("/validators", b"{}")], 404),
         Case("POST /faucet", [post("/faucet", json.dumps({"address": STRANGER, "amount": -1}).encode())], 400),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from cairn.core.gateway import Admission, ConfirmedTx, CoreGateway, DroppedTx, PendingTx, TxStatus
 from cairn.domain.answers import Checks
+from cairn.domain.certificates import check_certificate
 from cairn.domain.errors import (
     GasPriceTooLow,
     InsufficientFunds,
@@ -18,8 +19,12 @@ from cairn.domain.errors import (
     InvalidQuery,
     NonceTooHigh,
     NonceTooLow,
+    NotSignedYet,
     ReplacementUnderpriced,
 )
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.merkle import verify_inclusion
+from cairn.domain.state_tree import read_state_leaf
 from cairn.domain.types import Address, Draft, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, settings, signed
 from tests.support.linked_core import linked
@@ -197,3 +202,19 @@ async def test_pages_follow_each_other_and_can_be_of_one_sender(core: CoreGatewa
 
 async def test_a_healthy_core_passes_its_check(core: CoreGateway) -> None:
     assert await core.check() == Checks("ok", "ok")
+
+
+async def test_an_account_is_proven_under_the_newest_signed_block(opened: Opened) -> None:
+    async with opened(AT_ONCE) as core:
+        with pytest.raises(NotSignedYet):
+            await core.state_proof(ACCOUNTS[0])
+        tx = signed(0, value=7)
+        await core.submit(tx)
+        await standing_of(core, tx.hash, ConfirmedTx)
+        for address, is_there in ((ACCOUNTS[1], True), (Address(b"\x77" * 20), False)):
+            proof = await core.state_proof(address)
+            assert proof.certificate == await core.certificate(None)
+            root = check_certificate(proof.certificate, dev_genesis()).header.state_root
+            assert verify_inclusion(proof.leaf, proof.number, proof.size, proof.path, root)
+            leaf = read_state_leaf(proof.leaf)
+            assert (leaf.address == address) == is_there != leaf.skips(address)

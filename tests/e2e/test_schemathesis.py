@@ -32,6 +32,11 @@ include-path = "/mempool"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 
 [[operations]]
+include-path-regex = "^/(history/proof|account/[^/]+/statement)$"
+# Two heights must ascend.
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404", "422"]
+
+[[operations]]
 include-path = "/txs"
 # An item that is no submission is answered by a problem in its place, and the batch by 200.
 checks.negative_data_rejection.expected-statuses = ["200", "400", "413", "415"]

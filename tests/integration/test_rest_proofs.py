@@ -1,9 +1,56 @@
 """The files that prove what the chain holds, from a whole node in process; each is checked from genesis alone."""
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from cairn.api.description.examples import OF_BLOCK
+from cairn.api.proof_reads import ProofReads, Signed
+from cairn.api.rest import statements
+from cairn.core.gateway import DevCalls
 from cairn.domain.crypto import keccak256
+from cairn.domain.errors import NotSignedYet
 from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
+from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenHistory, ProvenPayment
+from cairn.domain.proof_files import AccountFile, ChangePath, FinalityFile, StatementFile, read_file
+from cairn.domain.statement_checks import ProvenStatement
+from cairn.domain.types import Address, Tx
+from cairn.store.keys import Version
+from tests.support.core_fixtures import ACCOUNTS, settings, signed, signed_of_each_type
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode
+from tests.support.example_chain import example_answers
+from tests.support.proofs import proven
+from tests.support.public import assert_problem
+from tests.support.rest_node import RestNode, body_of, hash_of, rest_node
+
+SENDER, RECIPIENT, BYSTANDER = ("0x" + account.hex() for account in ACCOUNTS[:3])
+STRANGER = "0x" + "77" * 20
+UNKNOWN = "0x" + "ab" * 32
+
+
+async def pay(node: RestNode, *txs: Tx) -> None:
+    for tx in txs:
+        assert (await node.post(body_of(tx))).status_code == 200
+    node.mine()
+
+
+async def chain_of(node: RestNode, blocks: int) -> list[Tx]:
+    """Blocks of one payment each, by the first account to the second."""
+    txs = [signed(nonce, value=nonce + 1) for nonce in range(blocks)]
+    for tx in txs:
+        await pay(node, tx)
+    return txs
+
+
+async def refused(node: RestNode, path: str, status: int, code: str) -> str:
+    answer = await node.get(path)
+    assert_described(answer)
+    detail = assert_problem(answer, status, code)["detail"]
+    assert isinstance(detail, str)
+    return detail
 
 
 async def test_genesis_is_the_file_that_init_writes_and_is_tagged_with_its_digest(node: RestNode) -> None:
@@ -14,3 +61,362 @@ async def test_genesis_is_the_file_that_init_writes_and_is_tagged_with_its_diges
     assert keccak256(answer.content) == genesis_digest(dev_genesis())
     assert answer.headers["etag"] == f'"0x{genesis_digest(dev_genesis()).hex()}"'
     assert (await node.get("/genesis", if_none_match=answer.headers["etag"])).status_code == 304
+
+
+# Blocks.
+
+
+async def test_every_block_is_final_by_height_hash_and_latest(node: RestNode) -> None:
+    await chain_of(node, 5)
+    for height in range(6):
+        block_hash = (await node.read(f"/block/{height}"))["hash"]
+        for named in (str(height), block_hash):
+            final = await proven(node, f"/block/{named}/finality", FinalBlock)
+            assert (final.block.header.height, "0x" + final.block.hash.hex()) == (height, block_hash)
+            assert final.finality.signed is not None
+            assert final.finality.signed.is_public_key, "everybody has the key of a dev chain"
+    latest = await proven(node, "/block/latest/finality", FinalBlock)
+    assert latest.block.header.height == 5
+
+
+async def test_the_file_of_a_block_that_is_signed_itself_has_no_path(node: RestNode) -> None:
+    await chain_of(node, 3)
+    file = read_file((await node.get("/block/2/finality")).content)
+    assert isinstance(file, FinalityFile)
+    assert file.block.history == []
+    assert file.block.header == file.certificate.header
+
+
+async def test_finality_of_an_unknown_block_is_404(node: RestNode) -> None:
+    await refused(node, "/block/1/finality", 404, "BLOCK_NOT_FOUND")
+    await refused(node, f"/block/{UNKNOWN}/finality", 404, "BLOCK_NOT_FOUND")
+    await refused(node, "/block/newest/finality", 400, "INVALID_HASH")
+
+
+async def test_nothing_is_proven_of_a_chain_without_a_signed_block(node: RestNode) -> None:
+    for path in ("/block/latest/finality", "/block/0/finality", "/history/proof"):
+        await refused(node, path, 404, "NOT_SIGNED_YET")
+    for path in (f"/account/{SENDER}/proof", f"/account/{SENDER}/statement"):
+        await refused(node, path, 404, "NOT_SIGNED_YET")
+
+
+async def test_history_is_proven_between_any_two_blocks(node: RestNode) -> None:
+    await chain_of(node, 9)
+    for first in range(9):
+        for last in range(first + 1, 10):
+            found = await proven(node, f"/history/proof?from={first}&to={last}", ProvenHistory)
+            assert (found.first.header.height, found.second.header.height) == (first, last)
+    found = await proven(node, "/history/proof", ProvenHistory)
+    assert (found.first.header.height, found.second.header.height) == (0, 9)
+
+
+async def test_a_history_proof_refuses_blocks_that_are_not_there_or_do_not_ascend(node: RestNode) -> None:
+    await chain_of(node, 3)
+    for query in ("from=2&to=2", "from=3&to=2", "from=3", "from=4"):
+        assert "from must be below to" in await refused(node, f"/history/proof?{query}", 400, "INVALID_QUERY")
+    await refused(node, "/history/proof?from=0&to=4", 404, "BLOCK_NOT_FOUND")
+    for query in ("from=-1", "to=1.0", "height=1"):
+        await refused(node, f"/history/proof?{query}", 400, "INVALID_QUERY")
+
+
+# Payments.
+
+
+async def test_a_receipt_proves_a_payment_of_each_type_at_its_place_in_its_block(node: RestNode) -> None:
+    txs = [*signed_of_each_type(), signed(0, sender=4, data=b"invoice 4711")]
+    for tx in txs:
+        await node.core.submit(tx)
+    node.mine()
+    await chain_after(node, 3)
+    for tx in txs:
+        shown = await node.read(f"/tx/{hash_of(tx)}")
+        receipt = await proven(node, f"/tx/{hash_of(tx)}/receipt", ProvenPayment)
+        assert receipt.tx == tx
+        assert (receipt.block.header.height, receipt.index) == (shown["blockHeight"], shown["transactionIndex"])
+
+
+async def chain_after(node: RestNode, blocks: int) -> None:
+    for nonce in range(blocks):
+        await pay(node, signed(nonce, sender=6))
+
+
+async def test_a_receipt_of_a_pending_or_unknown_transaction_is_404(node: RestNode) -> None:
+    tx = signed(0)
+    await node.post(body_of(tx))
+    assert "is pending" in await refused(node, f"/tx/{hash_of(tx)}/receipt", 404, "TX_NOT_FOUND")
+    await refused(node, f"/tx/{UNKNOWN}/receipt", 404, "TX_NOT_FOUND")
+    await refused(node, "/tx/0x12/receipt", 400, "INVALID_HASH")
+
+
+# Accounts.
+
+
+async def test_an_account_is_proven_now_and_after_every_block(node: RestNode) -> None:
+    await pay(node, signed(0, value=5))
+    await chain_after(node, 2)
+    await pay(node, signed(1, value=7))
+    head = node.mine()
+    for account in (SENDER, RECIPIENT, BYSTANDER, STRANGER):
+        now = await proven(node, f"/account/{account}/proof", ProvenAccount)
+        shown = await node.read(f"/account/{account}")
+        assert now.height == head
+        assert (now.account.balance, now.account.nonce) == (shown["balance"], shown["nonce"])
+        for height in range(head + 1):
+            found = await proven(node, f"/account/{account}/proof?height={height}", ProvenAccount)
+            shown = await node.read(f"/account/{account}?height={height}")
+            assert found.height == height
+            assert (found.account.balance, found.account.nonce) == (shown["balance"], shown["nonce"])
+
+
+async def test_an_address_that_nobody_ever_named_holds_nothing_by_proof(node: RestNode) -> None:
+    await chain_of(node, 2)
+    for account in (STRANGER, "0x" + "00" * 19 + "01", "0x" + "ff" * 20):
+        found = await proven(node, f"/account/{account}/proof", ProvenAccount)
+        assert (found.account.balance, found.account.nonce, found.last_touch) == (0, 0, None)
+
+
+async def test_an_account_at_a_height_is_proven_by_its_next_change_or_by_the_state(node: RestNode) -> None:
+    await chain_of(node, 3)
+    node.mine()
+    before, after = [
+        read_file((await node.get(f"/account/{SENDER}/proof?height={height}")).content) for height in (2, 3)
+    ]
+    assert isinstance(before, AccountFile)
+    assert isinstance(after, AccountFile)
+    assert before.change is not None
+    assert after.state is not None
+
+
+async def test_an_account_proof_refuses_what_is_not_there(node: RestNode) -> None:
+    await chain_of(node, 2)
+    await refused(node, f"/account/{SENDER}/proof?height=3", 404, "BLOCK_NOT_FOUND")
+    await refused(node, f"/account/{SENDER}/proof?height=x", 400, "INVALID_QUERY")
+    await refused(node, "/account/0x12/proof", 400, "INVALID_FIELD")
+
+
+# Statements.
+
+
+async def test_a_statement_has_every_change_with_its_payments_and_the_balances_at_both_ends(node: RestNode) -> None:
+    txs = await chain_of(node, 6)
+    await chain_after(node, 2)
+    statement = await proven(node, f"/account/{SENDER}/statement?from=2&to=5", ProvenStatement)
+    assert (statement.first, statement.last) == (2, 5)
+    assert [entry.block.header.height for entry in statement.entries] == [2, 3, 4, 5]
+    assert [payment.tx for entry in statement.entries for payment in entry.payments] == txs[1:5]
+    for height, held in ((1, statement.opening), (5, statement.closing)):
+        shown = await node.read(f"/account/{SENDER}?height={height}")
+        assert (held.balance, held.nonce) == (shown["balance"], shown["nonce"])
+
+
+async def test_a_statement_is_of_all_blocks_if_nothing_else_is_asked_for(node: RestNode) -> None:
+    await chain_of(node, 4)
+    for account, heights in ((SENDER, range(5)), (BYSTANDER, [0]), (STRANGER, [])):
+        statement = await proven(node, f"/account/{account}/statement", ProvenStatement)
+        assert (statement.first, statement.last) == (0, 4)
+        assert [entry.block.header.height for entry in statement.entries] == list(heights)
+
+
+async def test_a_statement_refuses_heights_that_are_not_there_or_do_not_ascend(node: RestNode) -> None:
+    await chain_of(node, 3)
+    path = f"/account/{SENDER}/statement"
+    await refused(node, f"{path}?from=3&to=2", 400, "INVALID_QUERY")
+    await refused(node, f"{path}?from=4", 404, "BLOCK_NOT_FOUND")
+    await refused(node, f"{path}?to=4", 404, "BLOCK_NOT_FOUND")
+    await refused(node, f"{path}?fromHeight=1", 400, "INVALID_QUERY")
+
+
+async def test_a_statement_that_is_too_long_says_where_to_cut_it(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await chain_of(node, 9)
+    monkeypatch.setattr(statements, "MAX_CHANGES", 4)
+    for counted in (1, 3, 4, 100):
+        monkeypatch.setattr(statements, "COUNTED_AT_ONCE", counted)
+        detail = await refused(node, f"/account/{SENDER}/statement?from=2", 422, "STATEMENT_TOO_LONG")
+        assert "end this statement at block 5," in detail
+        statement = await proven(node, f"/account/{SENDER}/statement?from=2&to=5", ProvenStatement)
+        assert len(statement.entries) == 4
+
+
+async def test_a_statement_is_the_same_file_in_however_small_pieces_it_is_sent(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pay(node, *[signed(nonce, value=nonce) for nonce in range(40)])
+    await chain_after(node, 3)
+    whole = await node.get(f"/account/{SENDER}/statement")
+    sent: list[bytes] = []
+    pieces = statements.Statement.pieces
+
+    async def recorded(statement: statements.Statement, file: StatementFile) -> AsyncIterator[bytes]:
+        async for piece in pieces(statement, file):
+            sent.append(piece)
+            yield piece
+
+    monkeypatch.setattr(statements.Statement, "pieces", recorded)
+    monkeypatch.setattr(statements, "SLICE_S", -1.0)
+    assert (await node.get(f"/account/{SENDER}/statement")).content == whole.content == b"".join(sent)
+    assert len(sent) > 40, "one payment at a time"
+
+
+async def test_a_statement_is_made_only_as_far_as_it_is_read(node: RestNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    await chain_of(node, 30)
+    monkeypatch.setattr(statements, "SLICE_S", -1.0)
+    read: list[int] = []
+    change = ProofReads.change
+
+    async def counted(reads: ProofReads, address: Address, version: Version, signed: Signed) -> ChangePath:
+        read.append(version.height)
+        return await change(reads, address, version, signed)
+
+    monkeypatch.setattr(ProofReads, "change", counted)
+    reads = ProofReads(node.core, node.view)
+    held = await reads.held(ACCOUNTS[0], None)
+    file = StatementFile(
+        certificate=held.signed.certificate, address=SENDER, first=1, last=30, changes=[], state=held.state
+    )
+    pieces = statements.Statement(node.view, reads, ACCOUNTS[0], held).pieces(file)
+    for _ in range(10):
+        await anext(pieces)
+    assert 0 < len(read) < 10
+
+
+async def test_the_parts_of_a_cut_statement_continue_each_other(node: RestNode) -> None:
+    await chain_of(node, 8)
+    parts = [
+        await proven(node, f"/account/{SENDER}/statement?from={first}&to={first + 2}", ProvenStatement)
+        for first in (0, 3, 6)
+    ]
+    assert [part.closing for part in parts[:-1]] == [part.opening for part in parts[1:]]
+
+
+async def test_a_proposer_earns_the_fees_of_its_blocks(tmp_path: Path) -> None:
+    async with rest_node(tmp_path, settings(proposer=bytes.fromhex(STRANGER[2:]))) as node:
+        txs = await chain_of(node, 3)
+        statement = await proven(node, f"/account/{STRANGER}/statement", ProvenStatement)
+        assert [entry.fees_earned for entry in statement.entries] == [tx.fee for tx in txs]
+
+
+# Dev chains.
+
+
+async def test_a_balance_that_a_dev_chain_sets_is_said_to_be_set(node: RestNode) -> None:
+    await chain_of(node, 2)
+    controls: DevCalls = node.core
+    await controls.set_balance(ACCOUNTS[0], 5)
+    statement = await proven(node, f"/account/{SENDER}/statement?from=3", ProvenStatement)
+    assert statement.closing.balance == 5
+    assert statement.entries[-1].set_by_hand < 0
+
+
+async def test_what_a_node_proved_before_a_restart_it_proves_after_it(tmp_path: Path) -> None:
+    async with rest_node(tmp_path) as node:
+        await chain_of(node, 2)
+        before = await node.read("/block/2")
+    async with rest_node(tmp_path) as node:
+        assert (await proven(node, "/block/2/finality", FinalBlock)).block.hash.hex() == before["hash"][2:]
+        await pay(node, signed(2))
+        assert (await proven(node, f"/tx/{hash_of(signed(2))}/receipt", ProvenPayment)).tx == signed(2)
+
+
+async def test_a_file_whose_parts_are_of_two_chains_is_never_given(node: RestNode) -> None:
+    txs = await chain_of(node, 2)
+    of_accounts = (f"/account/{SENDER}/proof", f"/account/{SENDER}/statement")
+    for path in (f"/tx/{hash_of(txs[0])}/receipt", "/block/1/finality", "/history/proof", *of_accounts):
+        with reverting_in_between(node):
+            answer = await node.get(path)
+        assert "reverted meanwhile" in assert_problem(answer, 503, "STORE_UNAVAILABLE")["detail"], path
+
+
+@contextmanager
+def reverting_in_between(node: RestNode) -> Iterator[None]:
+    """As if a dev chain were reverted after the certificate was made."""
+    get_header = type(node.view).get_header
+
+    def counted(view: object, height: int) -> object:
+        node.view.reverts += 1
+        return get_header(node.view, height)
+
+    with patch.object(type(node.view), "get_header", counted):
+        yield
+
+
+# What is not signed yet, and what is not kept.
+
+
+@contextmanager
+def signed_up_to(node: RestNode, newest: int) -> Iterator[None]:
+    """As on a network, where the latest block has no signature yet: only blocks up to `newest` have."""
+    certificate = type(node.core).certificate
+
+    async def limited(core: object, height: int | None) -> object:
+        if height is not None and height > newest:
+            raise NotSignedYet(f"no signature covers block {height} yet")
+        return await certificate(node.core, newest)
+
+    with patch.object(type(node.core), "certificate", limited):
+        yield
+
+
+async def test_what_is_newer_than_the_signed_block_is_404_and_what_is_older_hangs_on_it(node: RestNode) -> None:
+    txs = await chain_of(node, 6)
+    with signed_up_to(node, 4):
+        for height in (5, 6):
+            await refused(node, f"/block/{height}/finality", 404, "NOT_SIGNED_YET")
+            await refused(node, f"/tx/{hash_of(txs[height - 1])}/receipt", 404, "NOT_SIGNED_YET")
+            await refused(node, f"/account/{SENDER}/proof?height={height}", 404, "NOT_SIGNED_YET")
+            await refused(node, f"/account/{SENDER}/statement?to={height}", 404, "NOT_SIGNED_YET")
+            await refused(node, f"/history/proof?to={height}", 404, "NOT_SIGNED_YET")
+        assert (await proven(node, "/block/latest/finality", FinalBlock)).block.header.height == 4
+        for height in range(1, 5):
+            receipt = await proven(node, f"/tx/{hash_of(txs[height - 1])}/receipt", ProvenPayment)
+            assert receipt.finality.block.header.height == 4
+            assert receipt.block.header.height == height
+        statement = await proven(node, f"/account/{SENDER}/statement?to=3", ProvenStatement)
+        assert statement.last == 3
+        assert statement.finality.block.header.height == 4
+        found = await proven(node, "/history/proof?from=1&to=2", ProvenHistory)
+        assert found.second.header.height == 2
+
+
+BASE, HEAD = 5, 9
+
+
+async def test_a_pruned_node_proves_what_its_blocks_show(node: RestNode) -> None:
+    """Each block has a payment of the third account to the fourth; blocks 2 and 7 one of the first to the second."""
+    for height in range(1, HEAD + 1):
+        if height == HEAD:
+            node.core._chain.prune(BASE, lambda: None)
+        extra = [signed((2, 7).index(height))] if height in (2, 7) else []
+        await pay(node, signed(height - 1, sender=2), *extra)
+    for height in range(BASE):
+        await refused(node, f"/block/{height}/finality", 404, "BLOCK_NOT_KEPT")
+    for height in range(BASE, HEAD + 1):
+        assert (await proven(node, f"/block/{height}/finality", FinalBlock)).block.header.height == height
+    await refused(node, f"/tx/{hash_of(signed(0))}/receipt", 404, "TX_NOT_KEPT")
+    assert (await proven(node, f"/tx/{hash_of(signed(1))}/receipt", ProvenPayment)).tx == signed(1)
+    # The first account was touched by blocks 0, 2 and 7: from 2 on everything is known.
+    for height in (0, 1):
+        detail = await refused(node, f"/account/{SENDER}/proof?height={height}", 404, "BLOCK_NOT_KEPT")
+        assert "it can from block 2 on" in detail
+    for height in range(2, HEAD + 1):
+        found = await proven(node, f"/account/{SENDER}/proof?height={height}", ProvenAccount)
+        assert found.account.nonce == (1 if height < 7 else 2)
+    assert (await proven(node, f"/account/{STRANGER}/proof?height=0", ProvenAccount)).account.balance == 0
+    statement = await proven(node, f"/account/{SENDER}/statement", ProvenStatement)
+    assert (statement.first, statement.last) == (3, HEAD)
+    assert [entry.block.header.height for entry in statement.entries] == [7]
+    detail = await refused(node, f"/account/{SENDER}/statement?from=2", 404, "BLOCK_NOT_KEPT")
+    assert "begin at block 3 at the earliest" in detail
+    third = "0x" + ACCOUNTS[2].hex()
+    statement = await proven(node, f"/account/{third}/statement", ProvenStatement)
+    assert statement.first == BASE
+    # Of one that nobody named, all of history.
+    assert (await proven(node, f"/account/{STRANGER}/statement?from=0", ProvenStatement)).first == 0
+    await refused(node, "/history/proof?from=4", 404, "BLOCK_NOT_KEPT")
+    assert (await proven(node, "/history/proof", ProvenHistory)).first.header.height == BASE
+
+
+async def test_the_examples_of_the_api_are_what_a_node_answers(tmp_path: Path) -> None:
+    """If the formats have changed: `python -m tests.support.example_chain`."""
+    assert await example_answers(tmp_path) == OF_BLOCK

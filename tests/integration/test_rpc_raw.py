@@ -179,7 +179,8 @@ async def test_an_unknown_raw_block_is_empty_by_number_and_an_error_by_hash(node
         assert await refusal(node, method, "pending") == (-32000, "pending block is not available")
 
 
-async def test_there_are_no_account_proofs(node: RestNode) -> None:
+async def test_proofs_of_a_trie_are_refused_and_lead_to_those_of_this_chain(node: RestNode) -> None:
     code, message = await refusal(node, "eth_getProof", "0x" + ACCOUNTS[0].hex(), [], "latest")
     assert code == -32000
-    assert message.startswith("account proofs are not supported")
+    assert message.startswith("proofs of Ethereum's state trie are not supported")
+    assert "GET /account/{address}/proof" in message

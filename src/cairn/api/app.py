@@ -57,12 +57,13 @@ def make_handlers(
     gateway: CoreGateway, view: ChainView, calls: Dispatcher, limiter: RateLimiter, settings: Settings
 ) -> list[object]:
     """Objects whose methods are the operations of the OpenAPI document."""
+    lookups = Lookups(gateway, view)
     return [
         Probes(gateway, view),
         Submissions(Submitter(gateway, view), limiter, settings),
-        Lookups(gateway, view),
+        lookups,
         Accounts(gateway, view),
-        Proofs(view),
+        Proofs(gateway, view, lookups),
         ValidatorRoutes(gateway),
         Faucet(gateway, view),
         RpcEndpoint(calls, limiter, settings),

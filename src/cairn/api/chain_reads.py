@@ -9,12 +9,12 @@ from cairn.api.chain_json import block_json, confirmed_json
 from cairn.core.gateway import CoreGateway, PendingPage, PendingTx
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, NodeError, Reverting, Unavailable
 from cairn.domain.lru_cache import LruCache
-from cairn.domain.merkle import grow_tree
+from cairn.domain.merkle import grow_above, grow_tree
 from cairn.domain.transactions import decode_record
-from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.history import Search, Step, count_sent, search_history
-from cairn.store.keys import Location, split_hashes
+from cairn.store.keys import HASH_SIZE, NEVER, Location, Version, split_hashes
 from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
@@ -24,6 +24,9 @@ TREE_CACHE_BYTES = 8 * 1024 * 1024
 CACHED_BLOCK_HASHES = 4_096
 ASKED_AT_ONCE = 200
 """Transactions in one answer of the core: about a millisecond of its time."""
+CHANGES_OF = b"changes"
+"""In front of a block's hash: the key of the tree over the accounts that it touches."""
+COUNT_BYTES = 4
 MOST_BEGUN = 8
 """Pieces of common work that are kept while they are done."""
 ENTRY_OVERHEAD_BYTES = 200
@@ -145,6 +148,23 @@ class ChainReads(ABC):
             trees.keep(block_hash, nodes)
         return nodes
 
+    async def changes_tree(self, height: int) -> tuple[bytes, int]:
+        """All nodes of the tree over the accounts that the block touches, and how many those are."""
+        key, trees = CHANGES_OF + self.block_hash(height), self._trees
+        nodes = trees.use(key)
+        if nodes is None:
+            leaves = self._shown_reader_at(height).change_leaves(height)
+            above = await self._growing.do(key, lambda: grow_above(list(split_hashes(leaves))))
+            # Behind all nodes, where no path leads.
+            count = (len(leaves) // HASH_SIZE).to_bytes(COUNT_BYTES, "big")
+            nodes = b"".join((leaves, *above, count))
+            trees.keep(key, nodes)
+        return nodes, int.from_bytes(nodes[-COUNT_BYTES:], "big")
+
+    def history_node(self, level: int, index: int) -> bytes:
+        """A node of the tree over the hashes of all blocks."""
+        return self._reader().read_history_node(level, index)
+
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         return self._reader().find_location(tx_hash)
 
@@ -178,6 +198,24 @@ class ChainReads(ABC):
     def account_at(self, address: Address, height: int) -> Account:
         """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
         return self.reader_at(height).account_at(address, height)
+
+    def versions_between(self, address: Address, first: int, last: int, count: int) -> list[Version]:
+        """At most `count` versions of the account, the oldest first, of the blocks that are kept."""
+        return self._reader().versions_between(address, first, last, count)
+
+    def heights_between(self, address: Address, first: int, last: int, count: int) -> list[int]:
+        """Their heights."""
+        return self._reader().heights_between(address, first, last, count)
+
+    def account_before(self, address: Address, version: Version) -> Account:
+        """The account before the block that made a version. Raises `BlockNotKept`."""
+        if version.touched_before == NEVER:
+            return EMPTY_ACCOUNT
+        # From the oldest block that is kept, one earlier version of each account is kept, too.
+        before = self.reader_at(version.height).find_version(address, version.height - 1)
+        if before is None:
+            raise BlockNotKept(f"what block {version.height} changed is not kept by this node any more")
+        return before.account
 
     def last_height_at(self, time: int) -> int | None:
         """The last block whose timestamp is not after `time`; None if the oldest one that is kept is later."""

@@ -73,6 +73,13 @@ TRANSACTIONS = Parameter(
     "`full` returns the transactions themselves instead of their hashes.",
     Annotated[str, Meta(extra_json_schema={"enum": ["hashes", "full"], "default": "hashes"})],
 )
+PROVEN_HEIGHT = Parameter("height", "As of the end of this block; the newest signed one if left out.", Height)
+STATEMENT_FROM = Parameter(
+    "from", "The first block. If left out: as early as this node can prove, which is block 0 if it keeps all.", Height
+)
+STATEMENT_TO = Parameter("to", "The last block; the newest signed one if left out.", Height)
+FIRST_BLOCK = Parameter("from", "Height of the earlier block; the oldest that this node keeps if left out.", Height)
+LATER_BLOCK = Parameter("to", "Height of the later block; the newest signed one if left out.", Height)
 DIRECTION = Parameter(
     "direction",
     "Only transactions that the account received (`in`) or sent (`out`). One to itself is both.",

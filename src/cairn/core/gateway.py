@@ -157,6 +157,18 @@ class ValidatorSet(msgspec.Struct, frozen=True):
     """In how many of those each validator has no vote, in the order of `governance.validators`."""
 
 
+class StateProof(msgspec.Struct, frozen=True):
+    """An account after the newest signed block; or the account whose leaf shows that there is none."""
+
+    certificate: Certificate
+    """Of that block, under whose state root the leaf is."""
+    leaf: bytes
+    number: int
+    size: int
+    path: list[bytes]
+    """The siblings from the leaf up to the root, lowest first."""
+
+
 class SubmissionCalls(Calls):
     @call("ready")
     async def submit_draft(self, draft: Draft, keyed: KeyedRequest | None = None) -> Admission:
@@ -226,6 +238,10 @@ class ChainCalls(Calls):
 
         None asks for the newest one. Raises `NotSignedYet` when that is older, and `EngineUnavailable`.
         """
+
+    @call("open", is_question=True)
+    async def state_proof(self, address: Address) -> StateProof:
+        """Prove what an account holds. Raises as `certificate(None)` does."""
 
     @call("ready")
     async def submit_update(self, update: Update) -> None:

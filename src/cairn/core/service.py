@@ -29,13 +29,14 @@ from cairn.core.gateway import (
     MempoolListener,
     PendingPage,
     PendingTx,
+    StateProof,
     Status,
     TxStatus,
     ValidatorSet,
 )
 from cairn.domain.answers import Checks
-from cairn.domain.certificates import Certificate
-from cairn.domain.errors import Corrupt, NotFound, StoreUnavailable
+from cairn.domain.certificates import Certificate, read_header
+from cairn.domain.errors import Corrupt, NotFound, NotSignedYet, StoreUnavailable
 from cairn.domain.governance import Update
 from cairn.domain.types import Address, Phase, Tx, TxHash
 from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Feed
@@ -49,6 +50,7 @@ from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.directory import SeenHead
 from cairn.store.journal import Journal
+from cairn.store.state_proofs import prove_account
 
 HOUSEKEEPING_INTERVAL_S = 5.0
 
@@ -260,6 +262,13 @@ class Core(CoreGateway):
 
     async def certificate(self, height: int | None) -> Certificate:
         return await self.engine.certificate(height)
+
+    async def state_proof(self, address: Address) -> StateProof:
+        certificate = await self.engine.certificate(None)
+        proof = prove_account(self._chain, address, read_header(certificate.header))
+        if proof is None:
+            raise NotSignedYet("the state has changed too much since the newest signed block: wait for the next one")
+        return StateProof(certificate, proof.leaf, proof.number, proof.size, proof.siblings)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: after one lost write, the disk is not trusted."""

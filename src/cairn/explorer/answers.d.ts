@@ -8,6 +8,16 @@ export interface Account {
     blockHeight?: bigint;
 }
 
+export interface AccountFile {
+    format: "cairn-account-1";
+    certificate: Certificate;
+    descendants?: Descendant[];
+    address: string;
+    height: bigint;
+    state?: StatePath;
+    change?: ChangePath;
+}
+
 export interface AccountList {
     blockHeight: bigint;
     accounts: ListedAccount[];
@@ -44,7 +54,18 @@ export interface Block {
     transactions: string[];
 }
 
+export interface BlockPath {
+    header: string;
+    history: string[];
+}
+
 export type Blocks = Header[];
+
+export interface Certificate {
+    steps: Step[];
+    signed: SignedHeader;
+    header: string;
+}
 
 export interface Chain {
     chainId: bigint;
@@ -62,6 +83,14 @@ export interface ChainHead {
     blockHeight: bigint;
     hash: string;
     timestamp: bigint;
+}
+
+export interface ChangePath {
+    block: BlockPath;
+    leaf: string;
+    index: bigint;
+    count: bigint;
+    path: string[];
 }
 
 export interface ConfirmedTransaction {
@@ -84,6 +113,12 @@ export interface ConfirmedTransaction {
     fee: bigint;
 }
 
+export interface Descendant {
+    header: string;
+    history: string[];
+    witnesses: WitnessSignature[];
+}
+
 export interface Evidence {
     address: string;
     name: string;
@@ -97,6 +132,13 @@ export type FaucetAmount = bigint | string;
 export interface FaucetRequest {
     address: string;
     amount?: FaucetAmount;
+}
+
+export interface FinalityFile {
+    format: "cairn-finality-1";
+    certificate: Certificate;
+    descendants?: Descendant[];
+    block: BlockPath;
 }
 
 export interface FullBlock {
@@ -136,6 +178,16 @@ export interface Header {
     baseFeePerGas: bigint;
 }
 
+export interface HistoryFile {
+    format: "cairn-history-1";
+    certificate: Certificate;
+    descendants?: Descendant[];
+    first: string;
+    second: BlockPath;
+    inclusion: string[];
+    consistency: string[];
+}
+
 export interface LastRevert {
     number: bigint;
     blockHeight: bigint;
@@ -171,6 +223,17 @@ export interface MempoolLevel {
     pending: bigint;
     queued: bigint;
     limit: bigint;
+}
+
+export interface Parts {
+    total: bigint;
+    hash: string;
+}
+
+export interface PaymentPath {
+    transaction: string;
+    index: bigint;
+    path: string[];
 }
 
 export interface PendingTransaction {
@@ -227,6 +290,26 @@ export interface ReadinessChecks {
     mempool: string;
 }
 
+export interface ReceiptFile {
+    format: "cairn-receipt-1";
+    certificate: Certificate;
+    descendants?: Descendant[];
+    block: BlockPath;
+    payment: PaymentPath;
+}
+
+export interface SetMember {
+    publicKey: string;
+    power: bigint;
+}
+
+export interface SignedHeader {
+    header: string[];
+    round: bigint;
+    parts: Parts;
+    signatures: VoteSignature[];
+}
+
 export interface SignedTransaction {
     from: string;
     to: string;
@@ -239,6 +322,39 @@ export interface SignedTransaction {
     maxFeePerGas?: bigint;
     maxPriorityFeePerGas?: bigint;
     data?: string;
+}
+
+export interface StatePath {
+    leaf: string;
+    number: bigint;
+    size: bigint;
+    path: string[];
+}
+
+export interface StatementChange {
+    block: BlockPath;
+    leaf: string;
+    index: bigint;
+    count: bigint;
+    path: string[];
+    payments: PaymentPath[];
+}
+
+export interface StatementFile {
+    format: "cairn-statement-1";
+    certificate: Certificate;
+    descendants?: Descendant[];
+    address: string;
+    from: bigint;
+    to: bigint;
+    changes: StatementChange[];
+    state?: StatePath;
+    next?: ChangePath;
+}
+
+export interface Step {
+    signed: SignedHeader;
+    validators: SetMember[];
 }
 
 export interface Submission {
@@ -325,4 +441,16 @@ export interface Validators {
     votedBlocks: bigint;
     evidenceCount: bigint;
     evidence: Evidence[];
+}
+
+export interface VoteSignature {
+    validator: bigint;
+    seconds: bigint;
+    nanos: bigint;
+    signature: string;
+}
+
+export interface WitnessSignature {
+    publicKey: string;
+    signature: string;
 }

@@ -12,8 +12,8 @@ from tests.support.public import PublicNode, assert_problem
 
 UNKNOWN = "0x" + "ab" * 32
 GETS = [
-    "/health", "/startup", "/ready", "/chain", "/mempool", "/blocks", "/block/latest", "/block/0", "/openapi.json",
-    "/docs", "/", "/explorer/main.js", f"/account/0x{'00' * 20}", f"/account/0x{'00' * 20}/txs",
+    "/health", "/startup", "/ready", "/chain", "/genesis", "/mempool", "/blocks", "/block/latest", "/block/0",
+    "/openapi.json", "/docs", "/", "/explorer/main.js", f"/account/0x{'00' * 20}", f"/account/0x{'00' * 20}/txs",
 ]  # fmt: skip
 
 

@@ -76,6 +76,7 @@ from cairn.domain.json_fields import described, titled
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.transactions import decode_record
 from cairn.domain.types import BlockHash, TxHash
+from cairn.store.keys import Location
 from cairn.time_shares import give_way, in_slices
 
 IS_FULL = {"hashes": False, "full": True}
@@ -157,6 +158,14 @@ class Lookups:
             raise Corrupt(f"{hex_text(tx_hash)} is in block {found.height}, but the index does not have it")
         return answer, False
 
+    async def find_place(self, tx_hash: TxHash) -> Location:
+        """Where a confirmed transaction is. Raises `NotFound`."""
+        _, is_pending = await self._look_up(tx_hash)
+        location = self._view.find_location(tx_hash)
+        if is_pending or location is None:
+            raise TxNotFound(f"{hex_text(tx_hash)} is pending: no block holds it yet")
+        return location
+
     def _unknown(self, tx_hash: TxHash) -> TxNotFound:
         """A node that removed its oldest blocks cannot tell whether one of them held the transaction."""
         base = self._view.base
@@ -186,11 +195,7 @@ class Lookups:
         """
         form = amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
-        _, is_pending = await self._look_up(tx_hash)
-        location = self._view.find_location(tx_hash)
-        if is_pending or location is None:
-            raise TxNotFound(f"{hex_text(tx_hash)} is pending: no block holds it yet")
-        height, position = location
+        height, position = await self.find_place(tx_hash)
         header, tx = self._view.get_header(height), self._view.tx_at(height, position)
         nodes = await self._view.tx_tree(height)
         return encoded(
@@ -272,6 +277,17 @@ class Lookups:
             raise InvalidHash("name a block by its hash (0x and 64 hexadecimal digits), its height, or latest")
         # After a revert of a dev chain the block no longer exists.
         return BlockHash(parse_hash(named, "block")), REVALIDATE if info.signs_for else IMMUTABLE
+
+    async def find_height(self, named: str) -> int:
+        """The height of a block that is named by hash or height. Raises `BlockNotFound`."""
+        block_hash, _ = await self._find_block(named)
+        height = self._view.find_height(block_hash)
+        if height is None:
+            await self._view.reach_head()
+            height = self._view.find_height(block_hash)
+        if height is None:
+            raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
+        return height
 
     def _full_block(self, block_hash: BlockHash, request: Request, form: Form, caching: str) -> Response:
         height = self._view.find_height(block_hash)

@@ -27,8 +27,8 @@ from cairn.domain.types import TRANSFER_GAS, BlockHash, BlockHeader
 
 MAX_KEY_DIGITS = 64
 NO_PROOFS = (
-    "account proofs are not supported: the state root is no Merkle tree of accounts; "
-    "GET /tx/{hash}/proof proves that a block holds a transaction"
+    "proofs of Ethereum's state trie are not supported: this chain's state root is another Merkle tree; "
+    "GET /account/{address}/proof proves an account, by signatures that genesis.json alone checks"
 )
 MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
