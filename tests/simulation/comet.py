@@ -13,6 +13,7 @@ from typing import Any
 
 from cairn.domain.genesis import genesis_digest
 from cairn.engine.abci import requests as m
+from cairn.engine.network.commits import EngineCommit
 from cairn.engine.network.rpc import CometBftRefusal, NodeStatus, RpcAway
 from tests.simulation.disk import Crash
 from tests.simulation.node import Node, Violation
@@ -127,6 +128,9 @@ class Rpc:
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         return await self._comet.rpc_broadcast(raw)
 
+    async def commit(self, height: int | None = None) -> EngineCommit | None:
+        return self._comet.rpc_commit(height)
+
     def close(self) -> None:
         pass
 
@@ -141,16 +145,19 @@ class Comet:
         mempool_size: int,
         power_of: Callable[[Node, int], int],
         check_results: Callable[[Node, Decided, Any], None],
+        commit_of: Callable[[int, bool], EngineCommit],
         violations: list[Violation],
     ) -> None:
         """`power_of` tells a node's part in deciding a height, 0 for none. `check_results` is shown what each block
-        came to; `violations` is where those of background work go."""
+        came to. `commit_of` gives the votes for a height, those in the next block or those that were seen. `violations`
+        is where those of background work go."""
         self.node = node
         self._blocks = blocks
         """All that was ever decided; the first one, of height 0, is genesis."""
         self._mempool_size = mempool_size
         self._power_of = power_of
         self._check_results = check_results
+        self._commit_of = commit_of
         self._violations = violations
         self.application: AbciServer | None = None
         self.is_running = False
@@ -160,6 +167,8 @@ class Comet:
         """It starts without blocks, and takes a snapshot from a peer before anything else."""
         self.height = 0
         """Of the newest block whose outcome it has."""
+        self._stored = 0
+        """Of the newest block that it has; its outcome may be yet to come."""
         self.base = 1
         """The oldest block that it keeps."""
         self.voted_from = 2
@@ -206,6 +215,7 @@ class Comet:
     def wipe(self) -> None:
         self.end()
         self.height, self.base = 0, 1
+        self._stored = 0
         self.voted_from = 2
 
     def background(self, work: Any) -> None:
@@ -277,6 +287,7 @@ class Comet:
 
     async def apply(self, block: Decided) -> None:
         """A block that was decided: the application makes it, then the mempool is looked through again."""
+        self._stored = block.height
         response: m.FinalizeBlockResponse = await self.call("finalize_block", block.request(m.FinalizeBlockRequest))
         results = tuple((each.code, each.gas_wanted, each.gas_used) for each in response.tx_results)
         if block.results is None:
@@ -316,6 +327,7 @@ class Comet:
     def synced(self, height: int) -> None:
         """A snapshot of this height was taken in."""
         self.height, self.base = height, height + 1
+        self._stored = height
         self.voted_from = height + 1
         self.state_syncs = False
 
@@ -370,6 +382,15 @@ class Comet:
             return CometBftRefusal(-32603, "Internal error", "mempool is full: number of txs")
         self.background(self._check_broadcast(raw))
         return None
+
+    def rpc_commit(self, height: int | None) -> EngineCommit | None:
+        if not self.is_running:
+            raise RpcAway("simulated")
+        wanted = self._stored if height is None else height
+        # A snapshot brings the state after its block, but not the block.
+        if not self.base <= wanted <= self._stored:
+            return None
+        return self._commit_of(wanted, wanted < self._stored)
 
     async def _check_broadcast(self, raw: bytes) -> None:
         await self.check(raw)

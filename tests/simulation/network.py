@@ -6,8 +6,10 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from cairn.core.service import Core
+from cairn.domain.certificates import check_certificate, engine_chain_id, in_engine_order
 from cairn.domain.crypto import address_of_key, keccak256, sign_digest
-from cairn.domain.errors import Rejected
+from cairn.domain.errors import EngineUnavailable, InvalidProof, NotSignedYet, Rejected, StoreUnavailable
 from cairn.domain.governance import Admins, AdminsUpdate, Before, ValidatorRecord, ValidatorUpdate, encode_update
 from cairn.domain.transactions import decode_tx, encode_unsigned, signed_bytes, signing_bytes
 from cairn.domain.types import LEGACY, Address, Draft
@@ -15,6 +17,8 @@ from cairn.domain.updates import sign_update
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
+from cairn.engine.network.commits import EngineCommit
+from cairn.engine.network.engine import NetworkEngine
 from cairn.store.watermark import Watermark
 from tests.simulation import ledger
 from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests
@@ -25,6 +29,7 @@ from tests.simulation.node import Node, Violation
 from tests.simulation.setup import CHAIN_ID, Setup, public_key
 from tests.simulation.threads import Turns
 from tests.simulation.world import Action, World
+from tests.support.commits import engine_header, seed_of, sign_commit
 
 NS = 1_000_000_000
 
@@ -36,11 +41,24 @@ class NetworkWorld(World):
         super().__init__(seed, root, machines, clock, setup, without)
         self.blocks = [Decided(0, (), 0, b"")]
         self.comets = [
-            Comet(node, self.blocks, setup.comet_mempool_size, self._power_of, self._check_results, self.violations)
+            Comet(
+                node,
+                self.blocks,
+                setup.comet_mempool_size,
+                self._power_of,
+                self._check_results,
+                self._commit_of,
+                self.violations,
+            )
             for node in self.nodes
         ]
+        self._engine_id = engine_chain_id(setup.genesis)
+        self._seeds = {public_key(number): seed_of(number) for number in range(len(self.nodes) + 2)}
         self._validators = [self.ledger.head.validators] * 3
         """Who decides each height: an update acts two heights later."""
+        self._final_commits: dict[int, EngineCommit] = {}
+        self._copy_needs: dict[int, int] = {}
+        """The oldest block that CometBFT must have for the copy of a node's disk to be of use."""
         for node, comet in zip(self.nodes, self.comets, strict=True):
             AbciServer.listening[node.socket] = comet
 
@@ -58,14 +76,24 @@ class NetworkWorld(World):
             "sync": (self._state_sync, 0.5),
         }
 
+    def more(self) -> dict[str, tuple[Action, float]]:
+        changes = 4 if self.setup.genesis.admins else 0
+        return super().more() | {"certify": (self._certify, 4), "change": (self._update, changes)}
+
     def buried(self, node: Node) -> None:
         comet = self.comets[node.number]
         comet.application = None
         comet.end()
 
+    def kept_copy(self, node: Node) -> None:
+        core = node.core
+        assert core is not None
+        assert isinstance(core.engine, NetworkEngine)
+        self._copy_needs[node.number] = min(node.kept_told, core.engine._steps.oldest_missing) + 1
+
     def may_go_on_from_copy(self, node: Node) -> bool:
-        # CometBFT has all blocks since.
-        return self.comets[node.number].base <= node.kept_told + 1
+        # CometBFT has all blocks since, and those that the copy had not made its steps of.
+        return self.comets[node.number].base <= self._copy_needs[node.number]
 
     def unfinished(self) -> list[str]:
         found = super().unfinished()
@@ -164,7 +192,7 @@ class NetworkWorld(World):
         raws = await self._propose(rng, proposer, height, lies, misbehavior)
         if raws is None or (proposer not in present and not lies):
             return
-        absent = tuple(_engine_address(each) for each in self._validators[height - 1] if rng.random() < 0.2)
+        absent = self._draw_absent(rng, height - 1)
         block = Decided(height, tuple(raws), self._block_time_ns(rng), _engine_address(key), misbehavior, absent)
         power = await self._judge(rng, present, block, honest=not lies)
         total = sum(each for each, _ in validators.values())
@@ -179,6 +207,90 @@ class NetworkWorld(World):
         for comet in present:
             if rng.random() < 0.85:
                 await self._apply(comet, block)
+
+    def _draw_absent(self, rng: random.Random, height: int) -> tuple[bytes, ...]:
+        """Who did not vote for a block; it was decided, so more than two thirds of the power did."""
+        validators = self._validators[height]
+        left = total = sum(power for power, _ in validators.values())
+        absent = []
+        for key, (power, _) in validators.items():
+            if rng.random() < 0.2 and 3 * (left - power) > 2 * total:
+                left -= power
+                absent.append(_engine_address(key))
+        return tuple(absent)
+
+    def _commit_of(self, height: int, is_final: bool) -> EngineCommit:
+        """The votes for a block: those in the next one, or of all, which a node may have seen before."""
+        if is_final and height in self._final_commits:
+            return self._final_commits[height]
+        validators, following = (
+            in_engine_order((key, power) for key, (power, _) in self._validators[at].items())
+            for at in (height, height + 1)
+        )
+        app_hash = self.blocks[height - 1].app_hash
+        assert app_hash is not None
+        header = engine_header(self._engine_id, height, app_hash, validators, following)
+        absent = self.blocks[height + 1].absent if is_final else ()
+        keys = [member.key for member in validators if _engine_address(member.key) in absent]
+        made = sign_commit(header, validators, self._seeds, keys, round=height % 3, is_canonical=is_final)
+        if is_final:
+            self._final_commits[height] = made
+        return made
+
+    async def _certify(self, rng: random.Random) -> None:
+        """Somebody asks every node for the certificate of a block."""
+        for comet in self.comets:
+            core = comet.node.core
+            if core is not None and not core.failed.done():
+                chain = core._chain
+                height = rng.choice((None, chain.visible, rng.randint(chain.base, chain.visible)))
+                # Who cannot read its disk says so, and is opened anew.
+                with contextlib.suppress(StoreUnavailable):
+                    await self._check_certificate(comet, core, height)
+
+    async def last_look(self) -> None:
+        for comet in self.comets:
+            core = comet.node.core
+            assert core is not None
+            await self._check_certificate(comet, core, None)
+            changes, final = len(core._chain.steps()), self._count_changes(core.head - 2)
+            if changes < final:
+                raise Violation("steps", f"{comet.node.name} has {changes} changes of validators signed of {final}")
+            self.tally.count("steps stored", changes)
+
+    def _count_changes(self, height: int) -> int:
+        """How many blocks up to this one changed the powers of the validators."""
+        sets = [{key: power for key, (power, _) in each.validators.items()} for each in self.ledger.states]
+        return sum(sets[at] != sets[at - 1] for at in range(1, height + 1))
+
+    async def _check_certificate(self, comet: Comet, core: Core, height: int | None) -> None:
+        """It is checked with nothing but the genesis."""
+        head, was_running = core.head, comet.is_running
+        try:
+            certificate = await core.certificate(height)
+        except NotSignedYet:
+            if was_running and comet.base <= head and (height or 0) <= self._named_by(head):
+                raise Violation("certificate", f"{comet.node.name} has none for block {height} at {head}") from None
+            self.tally.count("blocks not signed yet")
+            return
+        except EngineUnavailable as failure:
+            if comet.is_running and was_running:
+                raise Violation("certificate", f"{comet.node.name}: {failure.detail}") from None
+            return
+        try:
+            proven = check_certificate(certificate, self.setup.genesis)
+        except InvalidProof as wrong:
+            raise Violation("certificate", f"{comet.node.name} gives one that proves nothing: {wrong}") from None
+        if height is not None and proven.header.height < height:
+            raise Violation("certificate", f"{comet.node.name} gives that of block {proven.header.height} for {height}")
+        self.invariants.check_hash(comet.node, proven.header.height, proven.hash)
+        self.tally.count("certificates checked")
+        self.tally.count("steps checked", proven.changes)
+
+    def _named_by(self, height: int) -> int:
+        """The block that CometBFT's header of this height names."""
+        app_hash = self.blocks[height - 1].app_hash
+        return next(at for at, block in enumerate(self.blocks) if block.app_hash == app_hash)
 
     def _block_time_ns(self, rng: random.Random) -> int:
         return int((START_S + self._clock.monotonic() + rng.choice((0, 0, 1, -5, 3_600))) * NS)

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 
 from cairn.config import Settings
 from cairn.domain.crypto import address_of_key
@@ -11,6 +12,7 @@ from cairn.domain.governance import Admins, ChainIdentity, ValidatorRecord
 from cairn.domain.types import MAX_DATA_BYTES, Address
 from tests.simulation import ledger
 from tests.simulation.ledger import GAS, Rules, State
+from tests.support import commits
 
 CHAIN_ID = 77
 ADMIN_COUNT = 3
@@ -64,8 +66,9 @@ def key_of(number: int) -> bytes:
     return (number + 1).to_bytes(32, "big")
 
 
+@cache
 def public_key(node: int) -> bytes:
-    return bytes((node + 1,)) * 32
+    return commits.key_of(node)
 
 
 def draw_network(rng: random.Random) -> Setup:

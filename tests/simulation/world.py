@@ -124,6 +124,9 @@ class World:
     async def carry_on(self, rng: random.Random) -> None:
         """One step towards that."""
 
+    async def last_look(self) -> None:
+        """Once everything is as promised."""
+
     def describe(self, node: Node) -> str:
         core = node.core
         state = "down" if core is None else f"{core.head}/{len(core._pool.order.entries)}"
@@ -252,6 +255,7 @@ class World:
                 thread.step()
         self._tell("the end")
         await self._settle(rng)
+        await self.last_look()
         for node in self.nodes:
             self._audit_node(node)
         for node in self.nodes:
@@ -354,6 +358,7 @@ class World:
         if node.is_ready:
             node.disk.keep_copy()
             node.kept_told, node.kept_promises = node.told, self.clients.promises_of(node)
+            self.kept_copy(node)
             self.tally.count("copies of a disk kept")
 
     async def _roll_back(self, rng: random.Random) -> None:
@@ -385,6 +390,9 @@ class World:
         if not node.disk.is_dead:
             node.disk.put(before)
             node.start()
+
+    def kept_copy(self, node: Node) -> None:
+        """The copy of its disk was made."""
 
     def may_go_on_from_copy(self, node: Node) -> bool:
         """Whether a node that has forgotten what it had seen gets the rest from others."""

@@ -271,9 +271,11 @@ def validator_set(
     evidence: Sequence[tuple[int, bytes, int, int, str]] = (),
     evidence_count: int = 0,
     set_changes: int = 0,
+    set_changed_at: int = 0,
 ) -> Json:
     rows = sorted(rows)
-    record = b"\3" + sequence.to_bytes(8, "big") + set_changes.to_bytes(8, "big") + len(rows).to_bytes(4, "big")
+    record = b"\3" + sequence.to_bytes(8, "big") + set_changes.to_bytes(8, "big") + set_changed_at.to_bytes(8, "big")
+    record += len(rows).to_bytes(4, "big")
     record += b"".join(validator_record(*row) for row in rows)
     record += b"\0" if leaving is None else b"\1" + validator_record(*leaving)
     record += admins_record(*admins) + evidence_count.to_bytes(8, "big")
@@ -281,6 +283,7 @@ def validator_set(
     return {
         "sequence": sequence,
         "setChanges": set_changes,
+        "setChangedAt": set_changed_at,
         "validators": [_shown_validator(*row) for row in rows],
         "leaving": None if leaving is None else _shown_validator(*leaving),
         "admins": None if not admins[0] else _shown_admins(*admins),
@@ -358,7 +361,7 @@ def validators() -> Json:
     return {
         "sets": [
             validator_set(0, rows[:1]),
-            validator_set(7, rows[:3], rows[3], (2, admins), evidence, evidence_count=9, set_changes=5),
+            validator_set(7, rows[:3], rows[3], (2, admins), evidence, 9, set_changes=5, set_changed_at=1_234),
             validator_set(2**64 - 1, [widest, *rows], admins=(1, admins[:1])),
         ],
         "updates": [

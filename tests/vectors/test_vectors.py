@@ -156,6 +156,7 @@ def test_the_validators_have_one_record_that_the_state_root_covers(vector: dict[
         tuple(map(read_evidence, vector["evidence"])),
         vector["evidenceCount"],
         vector["setChanges"],
+        vector["setChangedAt"],
     )
     record = raw(vector["record"])
     assert encode_governance(governance) == record

@@ -6,8 +6,8 @@ Values, their bounds, and their bytes: the state root covers those of the govern
     validator             public key 32 | power 8 | fee recipient 20 | length of the name 1 | name in UTF-8
     administrators        their number 1 | threshold 1 | addresses, 20 each; number and threshold 0: there are none
     evidence              kind 1 | address in CometBFT 20 | height 8 | time 8 | length of the name 1 | name in UTF-8
-    governance            3 | sequence 8 | number of changes of powers 8 | number of validators 4
-                          | validators, by public key
+    governance            3 | sequence 8 | number of changes of powers 8 | height of the block of the newest one 8
+                          | number of validators 4 | validators, by public key
                           | 1 and the validator that the last update removed, or 0 | administrators
                           | number of pieces of evidence so far 8 | how many of them follow 1 | the newest pieces
     an update             0x81 | sequence 8 | change | number of signatures 1 | signatures, 65 each
@@ -65,7 +65,7 @@ _BEFORE = Struct(">QQII")
 _ADMINS = Struct(">BB")
 _SEQUENCE = Struct(">Q")
 _CHAIN = Struct(">Q32s")
-_COUNT = Struct(">I")
+_SET = Struct(">QQI")
 
 
 class ValidatorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,6 +134,8 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set_changes: int = 0
     """How many updates changed who votes with how much power. Each has a step in every certificate after it: so whoever
     is given the steps knows that none is missing."""
+    set_changed_at: int = 0
+    """The height of the block with the newest of these updates; 0 if there was none."""
 
     @property
     def total_power(self) -> int:
@@ -328,8 +330,8 @@ def encode_governance(governance: Governance) -> bytes:
     validators, leaving, evidence = governance.validators, governance.leaving, governance.evidence
     return b"".join(
         (
-            _GOVERNANCE_VERSION + _SEQUENCE.pack(governance.sequence) + _SEQUENCE.pack(governance.set_changes),
-            _COUNT.pack(len(validators)),
+            _GOVERNANCE_VERSION + _SEQUENCE.pack(governance.sequence),
+            _SET.pack(governance.set_changes, governance.set_changed_at, len(validators)),
             *map(_encode_validator, validators),
             b"\0" if leaving is None else b"\1" + _encode_validator(leaving),
             _ADMINS.pack(0, 0) if governance.admins is None else _encode_admins(governance.admins),
@@ -345,7 +347,8 @@ def decode_governance(raw: bytes) -> Governance:
         reader = _Reader(raw)
         if reader.take(1) != _GOVERNANCE_VERSION:
             raise ValueError("it is of another version")
-        sequence, set_changes, count = reader.integer(_SEQUENCE), reader.integer(_SEQUENCE), reader.integer(_COUNT)
+        sequence = reader.integer(_SEQUENCE)
+        set_changes, set_changed_at, count = reader.unpack(_SET)
         validators = tuple(reader.validator() for _ in range(count))
         leaving = reader.validator() if reader.flag() else None
         admins = reader.admins()
@@ -354,7 +357,7 @@ def decode_governance(raw: bytes) -> Governance:
         reader.end()
     except ValueError as error:
         raise Corrupt(f"the stored governance cannot be read: {error}") from None
-    return Governance(sequence, validators, leaving, admins, evidence, evidence_count, set_changes)
+    return Governance(sequence, validators, leaving, admins, evidence, evidence_count, set_changes, set_changed_at)
 
 
 def _encode_validator(validator: ValidatorRecord) -> bytes:

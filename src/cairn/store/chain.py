@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.domain.certificates import BlockSignature
+from cairn.domain.certificates import BlockSignature, Step, signed_height
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
 from cairn.domain.governance import VOTED_BLOCKS, Governance, encode_governance
@@ -255,6 +255,12 @@ class ChainStore(ChainReader):
         if absent is not None:
             self.missed_votes.add(absent)
 
+    def add_step(self, step: Step) -> None:
+        """Keep a change of validators, for ever. Raises `StoreUnavailable`."""
+        batch = WriteBatch(self._database)
+        batch.put(keys.STEPS, keys.encode_height(signed_height(step.signed)), msgspec.json.encode(step))
+        self._database.write(batch)
+
     def probe(self) -> None:
         """Write, sync and read back, and check free space. Raises `StoreUnavailable` or `Corrupt`."""
         self.check_room()
@@ -357,6 +363,8 @@ class ChainStore(ChainReader):
         batch = WriteBatch(self._database)
         batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
         batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
+        for engine_height, step in restore.steps:
+            batch.put(keys.STEPS, keys.encode_height(engine_height), step)
         self._add_block(batch, outcome)
         self._database.write(batch)
         # The base first: workers must not look for the blocks in between.

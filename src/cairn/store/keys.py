@@ -334,6 +334,12 @@ def governance_key(height: int) -> bytes:
     return GOVERNANCE_KEY + encode_height(height)
 
 
+def find_governance_height(key: bytes) -> int | None:
+    """The height in a key of `governance_key`; None for any other key."""
+    head, height = key[: len(GOVERNANCE_KEY)], key[len(GOVERNANCE_KEY) :]
+    return decode_height(height) if head == GOVERNANCE_KEY and height else None
+
+
 def absent_key(height: int) -> bytes:
     return ABSENT_KEY + encode_height(height)
 

@@ -7,6 +7,7 @@ import msgspec
 
 from cairn.domain.certificates import Step
 from cairn.domain.errors import Corrupt
+from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
@@ -37,6 +38,18 @@ class ChainReader:
             return None
         height = keys.decode_height(value)
         return height if self.base <= height <= self.visible else None
+
+    def has_governance(self, height: int) -> bool:
+        """Whether the block changed the governance."""
+        return self._database.get(keys.META, keys.governance_key(height)) is not None
+
+    def governance_from(self, height: int) -> Iterator[tuple[int, Governance]]:
+        """The governance after each block from `height` on that changed it, ascending. Raises `Corrupt`."""
+        cursor = self._database.cursor(keys.META)
+        entry = cursor.seek(keys.governance_key(height))
+        while entry is not None and (at := keys.find_governance_height(entry[0])) is not None:
+            yield at, decode_governance(entry[1])
+            entry = cursor.next()
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of a block's transactions, one after the other. Raises `Corrupt` when the block is not there."""
@@ -129,6 +142,12 @@ class ChainReader:
     def steps(self) -> list[Step]:
         """Every change of who signs the chain's blocks, the oldest first. Raises `Corrupt`."""
         return [_decode_step(key, stored) for key, stored in self._database.scan(keys.STEPS)]
+
+    def step_records(self, last: int) -> Iterator[bytes]:
+        """Changes of who signs, as they are stored, up to those in the engine's header of height `last`."""
+        for key, stored in self._database.scan(keys.STEPS):
+            if keys.decode_height(key) <= last:
+                yield stored
 
     def account(self, address: Address) -> Account:
         """The account after block `visible`; an empty one if there is none."""

@@ -5,9 +5,10 @@
         first   the block's transactions in its order, each as a record; as many in a part as fit without data
         then    every account, in the order of addresses:
                 address 20 | balance 32 | nonce 8 | number 4 | height of its last touch 8
+        last    the changes of validators before it (`snapshot_steps`), cut where a part is full
 
-So the number of parts, and of records in each, follow from the header and the number of accounts. With the longest
-data in every record, a part has twice as many bytes.
+So the number of parts, and of records in each, follow from the header, the number of accounts and the size of the last
+kind. With the longest data in every record, a part has twice as many bytes.
 
 A snapshot is only ever of a block that changed the state: its hash is the app hash that the validators sign, so all of
 its header can be trusted, and through the header's two roots everything else. Of an empty block after it they sign no
@@ -51,6 +52,7 @@ from cairn.store.directory import is_directory, make_directory, names_in, sync_d
 from cairn.store.keys import NEVER, RESTORED
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database, WriteBatch
+from cairn.store.snapshot_steps import RestoredSteps, cut_steps
 from cairn.store.state_leaves import StateLeaves, root_in_slices
 
 FORMAT = 4
@@ -82,6 +84,8 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     governance: bytes
     """The validators' canonical record; empty on a chain without."""
     account_count: int
+    steps_bytes: int
+    """Size of all changes of validators."""
     history: tuple[bytes, ...]
     """The peaks of the tree over all earlier blocks; the header's history root covers them."""
     chunks: tuple[bytes, ...]
@@ -198,11 +202,15 @@ class SnapshotDirectory:
             self._remove_drafts()
             draft.mkdir(mode=0o700)
             accounts = _Summed(reader, height, pause)
-            parts = chained(_cut(reader.records(height), TX_RECORD_SIZE), _cut(accounts, ACCOUNT_SIZE))
+            steps = list(cut_steps(reader.step_records(height), CHUNK_BYTES))
+            parts = chained(_cut(reader.records(height), TX_RECORD_SIZE), _cut(accounts, ACCOUNT_SIZE), steps)
             digests = tuple(_save(draft / _chunk_name(index), part) for index, part in enumerate(parts))
             _check_state(accounts.leaves, governance, found[1], pause)
             peaks = tuple(reader.read_history_node(level, index) for level, index in peak_places(height))
-            manifest = Manifest(genesis, encode_header(found[1]), governance, accounts.leaves.count, peaks, digests)
+            steps_bytes = sum(map(len, steps))
+            manifest = Manifest(
+                genesis, encode_header(found[1]), governance, accounts.leaves.count, steps_bytes, peaks, digests
+            )
             write_file(draft / MANIFEST_NAME, encode_manifest(manifest))
             draft.rename(self._path / str(height))
             sync_directory(self._path)
@@ -310,6 +318,8 @@ class Restore:
             raise InvalidSnapshot(
                 f"the snapshot is of block 0x{block_hash(header).hex()}; the network's is 0x{trusted.hex()}"
             )
+        if manifest.steps_bytes < 0:
+            raise InvalidSnapshot(f"the snapshot names {manifest.steps_bytes} bytes of changes of validators")
         if not 0 <= manifest.account_count <= most_accounts(genesis, header.height):
             raise InvalidSnapshot(
                 f"the snapshot names {manifest.account_count} accounts; "
@@ -317,7 +327,10 @@ class Restore:
             )
         self._tx_parts = ChunkLayout(header.tx_count, TX_RECORD_SIZE)
         self._account_parts = ChunkLayout(manifest.account_count, ACCOUNT_SIZE)
-        parts = self._tx_parts.count + self._account_parts.count
+        self._step_parts = ChunkLayout(manifest.steps_bytes, 1)
+        self._steps = RestoredSteps(genesis, header.height)
+        self._first_steps = self._tx_parts.count + self._account_parts.count
+        parts = self._first_steps + self._step_parts.count
         if len(manifest.chunks) != parts:
             raise InvalidSnapshot(f"the snapshot has {len(manifest.chunks)} parts; it must have {parts}")
         self._governance = _read_governance(manifest.governance)
@@ -340,7 +353,7 @@ class Restore:
     @property
     def room_bytes(self) -> int:
         """How much disk space its accounts may take, while tables are merged."""
-        return self._manifest.account_count * ROOM_PER_ACCOUNT
+        return self._manifest.account_count * ROOM_PER_ACCOUNT + self._manifest.steps_bytes
 
     @property
     def is_complete(self) -> bool:
@@ -362,8 +375,12 @@ class Restore:
             )
         if index < self._tx_parts.count:
             self._add_txs(index, chunk)
-        else:
+        elif index < self._first_steps:
             self._add_accounts(index, chunk)
+        else:
+            size = self._step_parts.records_in(index - self._first_steps)
+            _check_size(index, chunk, size, size)
+            self._steps.add(chunk)
         self._next += 1
         if self._next == len(self._manifest.chunks):
             self._tree = self._check_state()
@@ -383,6 +400,7 @@ class Restore:
     def _check_state(self) -> StateTree:
         """The tree over all accounts, which takes long where there are many."""
         self._check_txs()
+        self._steps.finish(self._governance)
         try:
             tree = StateTree.from_leaves(self._leaves.in_order(record_leaf(self._manifest.governance)))
         except Corrupt as error:
@@ -395,6 +413,11 @@ class Restore:
             )
         self._leaves = StateLeaves()
         return tree
+
+    @property
+    def steps(self) -> list[tuple[int, bytes]]:
+        """The changes of validators, in the order and with the key in which they are stored."""
+        return self._steps.records
 
     def _add_txs(self, index: int, chunk: bytes) -> None:
         count = self._tx_parts.records_in(index)

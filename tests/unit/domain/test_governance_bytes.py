@@ -137,7 +137,7 @@ def test_an_update_of_what_is_out_of_shape_is_refused() -> None:
 def test_governance_is_read_back_and_cut_bytes_are_corrupt(
     leaving: ValidatorRecord | None, held_admins: Admins | None, evidence: tuple[EvidenceRecord, ...]
 ) -> None:
-    held = Governance(5, START.validators, leaving, held_admins, evidence, 2 * len(evidence), 3)
+    held = Governance(5, START.validators, leaving, held_admins, evidence, 2 * len(evidence), 3, 77)
     raw = encode_governance(held)
     assert decode_governance(raw) == held
     for broken in (b"{", b"\x01" + raw[1:], raw + b"\0", *(raw[:length] for length in range(len(raw)))):

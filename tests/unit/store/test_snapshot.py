@@ -151,7 +151,7 @@ def test_a_pause_may_end_the_work(chain: ChainStore) -> None:
 
 
 def test_a_manifest_has_one_form() -> None:
-    manifest = Manifest(b"g" * 32, b"header", b"", 1, (), (b"d" * 32,))
+    manifest = Manifest(b"g" * 32, b"header", b"", 1, 0, (), (b"d" * 32,))
     raw = encode_manifest(manifest)
     assert decode_manifest(raw) == manifest
     assert len(manifest.digest) == 32
@@ -159,7 +159,7 @@ def test_a_manifest_has_one_form() -> None:
         with pytest.raises(InvalidSnapshot, match="manifest"):
             decode_manifest(wrong)
     # The same number in more bytes than it needs.
-    longer = raw.replace(b"\x01\x90", b"\xcc\x01\x90")
+    longer = raw.replace(b"\x01\x00\x90", b"\xcc\x01\x00\x90")
     assert longer != raw
     with pytest.raises(InvalidSnapshot, match="canonical"):
         decode_manifest(longer)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from cairn.domain.errors import Fatal, InvalidBlock, NodeError, UpdateRefused
@@ -151,6 +152,8 @@ class BlockBuilder:
     def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
         before = self._chain.governance
         after = governance or before
+        if before is not None and after is not None and after.set_changes != before.set_changes:
+            after = msgspec.structs.replace(after, set_changed_at=request.height)
         if after is not None and request.misbehavior:
             after = after.with_evidence(read_evidence(request.misbehavior))
         change = None if before is None or after is None or after is before else (before, after)

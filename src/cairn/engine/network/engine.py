@@ -14,12 +14,14 @@ from cairn.domain.updates import apply_update
 from cairn.engine.abci.server import AbciServer
 from cairn.engine.application import NO_VALIDATORS, Application
 from cairn.engine.network.abci_application import NetworkApplication
+from cairn.engine.network.certificates import Certificates
 from cairn.engine.network.checks import Refusals
 from cairn.engine.network.outbox import Broadcaster, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
 from cairn.engine.network.state_sync import Snapshots
+from cairn.engine.network.steps import ValidatorSteps
 from cairn.engine.network.watch import CometBftWatch
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
@@ -63,7 +65,8 @@ class NetworkEngine:
         self._abci_socket = abci_socket
         self._overlay = Overlay(chain)
         self._parsed_txs = ParsedTxs(rules.chain_id, rules.gas_price)
-        self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
+        timeouts_s = RPC_TIMEOUT_S, STATUS_TIMEOUT_S, STATUS_TIMEOUT_S, STATUS_TIMEOUT_S
+        self._calls = [Rpc(rpc_address, timeout_s) for timeout_s in timeouts_s]
         wait_is_over = asyncio.Event()
         self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)
         self.wake = self._outbox.wake
@@ -79,8 +82,15 @@ class NetworkEngine:
         )
         self.condition = self._watch.condition
         self._blocks = application
+        self._steps = ValidatorSteps(chain, self._calls[2], self._step_added)
+        self._certificates = Certificates(chain, self._steps, self._calls[3])
         self._snapshots = Snapshots(
-            chain, snapshots_path(chain.directory), snapshot_interval, retain_blocks, self._restored
+            chain,
+            snapshots_path(chain.directory),
+            snapshot_interval,
+            retain_blocks,
+            self._restored,
+            lambda: self._steps.oldest_missing,
         )
         self._refusals = Refusals(time.monotonic)
         self._application = NetworkApplication(
@@ -94,9 +104,8 @@ class NetworkEngine:
         """Serve CometBFT until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
         server = AbciServer(self._application, on_connected=self._connected)
         await server.listen(self._abci_socket)
-        parts = [
-            asyncio.create_task(part) for part in (self._broadcaster.run(), self._watch.run(), self._ended(server))
-        ]
+        work = self._broadcaster.run(), self._watch.run(), self._steps.run(), self._ended(server)
+        parts = [asyncio.create_task(part) for part in work]
         try:
             # The first that ends, ends all; only the last may end without a failure.
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -158,7 +167,7 @@ class NetworkEngine:
             raise EngineUnavailable(f"CometBFT does not take it: {error}")
 
     async def certificate(self, height: int | None) -> Certificate:
-        raise EngineUnavailable("certificates of a network cannot be made yet")
+        return await self._certificates.certificate(height)
 
     # What CometBFT brings about.
 
@@ -171,11 +180,17 @@ class NetworkEngine:
         self._on_committed(outcome)
         self._outbox.committed(outcome.block.txs)
         self._watch.committed()
+        # First: CometBFT must keep the blocks that the steps are made from.
+        self._steps.committed(outcome)
         return self._snapshots.after_commit()
+
+    def _step_added(self) -> None:
+        self._snapshots.look()
 
     def _restored(self) -> None:
         """The chain starts from a snapshot: remove what is not valid in its state."""
         self._overlay.clear()
+        self._steps.load()
         self.dropped(self._pool.settle_after_unseen_blocks())
         self._blocks.jump()
         self._watch.committed()

@@ -32,6 +32,7 @@ from cairn.engine.abci.requests import (
     OfferSnapshotResult,
     Snapshot,
 )
+from cairn.engine.network.steps import NONE_MISSING
 from cairn.engine.upkeep import NodeStops, Upkeep
 from cairn.store.chain import ChainStore
 from cairn.store.snapshot import FORMAT, Manifest, Restore, SnapshotDirectory, decode_manifest, encode_manifest
@@ -159,8 +160,8 @@ class Snapshots(Upkeep):
     """Every `interval` blocks, a snapshot of the newest block that changed the state; 0 takes none.
 
     With `retain_blocks`, older blocks than the newest so many are removed, except those that a node needs that starts
-    from a snapshot that is offered here; 0 keeps all. The owner calls `after_commit` after every block, and `close`
-    before the chain is closed.
+    from a snapshot that is offered here, and those from the newest signed one on; 0 keeps all. The owner calls
+    `after_commit` after every block, and `close` before the chain is closed.
     """
 
     name = "snapshots"
@@ -172,8 +173,11 @@ class Snapshots(Upkeep):
         interval: int,
         retain_blocks: int = 0,
         on_restored: Callable[[], None] = lambda: None,
+        oldest_missing: Callable[[], int] = lambda: NONE_MISSING,
     ) -> None:
-        """`on_restored` is called when the chain has jumped to the height of a restored snapshot."""
+        """`on_restored` is called when the chain has jumped to the height of a restored snapshot. `oldest_missing` is
+        the oldest block whose change of validators has no step yet; any thread may call it.
+        """
         super().__init__(chain)
         self._shelf = SnapshotDirectory(directory)
         self._interval = interval
@@ -186,6 +190,9 @@ class Snapshots(Upkeep):
         self._taken: _Due | None = None
         """The snapshot that is being taken; another may become due meanwhile."""
         self._base = chain.base
+        self._oldest_missing = oldest_missing
+        self._state_block = chain.find_height(chain.state_block_hash) or chain.base
+        """Height of the newest block that changed the state."""
 
     # Offering.
 
@@ -207,7 +214,7 @@ class Snapshots(Upkeep):
     # Restoring: `offer_snapshot` and `apply_snapshot_chunk` are those of `StateSync`.
 
     def _restored(self) -> None:
-        self._base = self._chain.base
+        self._base = self._state_block = self._chain.base
         self._on_restored()
 
     # Taking, and removing what is old.
@@ -222,10 +229,18 @@ class Snapshots(Upkeep):
         if self._interval and height % self._interval == 0:
             self._plan_snapshot()
         if self._retain_blocks:
-            self._base = max(self._base, min(height - self._retain_blocks + 1, self._oldest_needed()))
+            oldest = min(height - self._retain_blocks + 1, self._state_block, self._oldest_needed())
+            self._base = max(self._base, oldest)
+        # Only now: the newest header that is signed names the newest change of the state before this block.
+        if self._chain.state_block_hash == self._chain.head_hash:
+            self._state_block = height
+        self.look()
+        return self._base if self._retain_blocks else 0
+
+    def look(self) -> None:
+        """Start what is due."""
         if self._is_due():
             self._wake()
-        return self._base if self._retain_blocks else 0
 
     def _plan_snapshot(self) -> None:
         chain = self._chain
@@ -238,12 +253,12 @@ class Snapshots(Upkeep):
             self._due = _Due(height, governance)
 
     def _oldest_needed(self) -> int:
-        """A node that starts from a snapshot fetches all blocks after it."""
+        """A node that starts from a snapshot fetches all blocks after it; a missing step is made from the next."""
         if not self._interval:
-            return self._chain.visible
+            return min(self._chain.visible, self._oldest_missing() + 1)
         # In this order: one that is finished in between is then in the list.
         planned = self._planned()
-        return min([*planned, *self._shelf.heights()], default=0)
+        return min(self._oldest_missing() + 1, min([*planned, *self._shelf.heights()], default=0))
 
     def _planned(self) -> list[int]:
         with self._work:
@@ -255,7 +270,12 @@ class Snapshots(Upkeep):
         super().close()
 
     def _is_due(self) -> bool:
-        return self._due is not None or self._base > self._chain.base
+        return self._is_snapshot_due() or self._base > self._chain.base
+
+    def _is_snapshot_due(self) -> bool:
+        """Whether there is one to take, and all steps before it are there."""
+        due = self._due
+        return due is not None and due.height <= self._oldest_missing()
 
     def _do(self) -> None:
         self._take()
@@ -263,10 +283,11 @@ class Snapshots(Upkeep):
 
     def _take(self) -> None:
         with self._work:
+            if not self._is_snapshot_due():
+                return
             due, self._due = self._due, None
             self._taken = due
-        if due is None:
-            return
+        assert due is not None
         chain, begun_at = self._chain, time.monotonic()
         try:
             manifest = self._shelf.take(chain, due.height, genesis_digest(chain.genesis), due.governance, self._pause)

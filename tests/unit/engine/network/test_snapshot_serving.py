@@ -22,6 +22,7 @@ from cairn.engine.abci.requests import (
     Snapshot,
 )
 from cairn.engine.network.state_sync import Snapshots, describe
+from cairn.engine.network.steps import NONE_MISSING
 from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
@@ -54,10 +55,16 @@ def joining(tmp_path: Path) -> Iterator[ChainStore]:
 class Taking:
     """A node that commits and takes snapshots."""
 
-    def __init__(self, chain: ChainStore, interval: int = 0, retain_blocks: int = 0) -> None:
+    def __init__(
+        self,
+        chain: ChainStore,
+        interval: int = 0,
+        retain_blocks: int = 0,
+        oldest_missing: Callable[[], int] = lambda: NONE_MISSING,
+    ) -> None:
         self.chain = chain
         self.path = snapshots_path(chain.directory)
-        self.snapshots = Snapshots(chain, self.path, interval, retain_blocks)
+        self.snapshots = Snapshots(chain, self.path, interval, retain_blocks, oldest_missing=oldest_missing)
 
     def commit(self, blocks: int = 1, empty: bool = False) -> int:
         retain = 0
@@ -279,6 +286,39 @@ def test_old_blocks_go_while_new_ones_come(chain: ChainStore) -> None:
     assert audit(chain) == 5
 
 
+def test_the_block_that_the_newest_signed_header_names_stays(chain: ChainStore) -> None:
+    node = Taking(chain, retain_blocks=1)
+    # A header names the newest change of the state before it.
+    assert node.commit() == 0
+    assert node.commit() == 1
+    assert node.commit() == 2
+    assert node.commit(3, empty=True) == 3
+    assert node.commit() == 3
+    assert node.commit() == 7
+    node.snapshots.close()
+
+
+def test_blocks_that_a_missing_step_is_made_from_stay_and_no_snapshot_is_taken_without_it(chain: ChainStore) -> None:
+    missing = 3
+    node = Taking(chain, interval=4, retain_blocks=1, oldest_missing=lambda: missing)
+    assert node.commit(6) == 4
+    assert node.heights() == []
+    missing = 4
+    node.snapshots.look()
+    node.wait_for([4])
+    assert node.commit() == 4
+    node.snapshots.close()
+
+
+def test_without_snapshots_the_next_block_after_a_missing_step_stays(chain: ChainStore) -> None:
+    missing = 3
+    node = Taking(chain, retain_blocks=1, oldest_missing=lambda: missing)
+    assert node.commit(9) == 4
+    missing = NONE_MISSING
+    assert node.commit() == 9
+    node.snapshots.close()
+
+
 def test_blocks_that_a_newcomer_needs_stay(chain: ChainStore) -> None:
     node = Taking(chain, interval=4, retain_blocks=2)
     assert node.commit(3) == 0
@@ -365,7 +405,7 @@ def test_a_fatal_failure_of_the_thread_is_raised_by_the_next_commit(
 
     monkeypatch.setattr("cairn.store.chain.remove_blocks", damaged)
     node = Taking(chain, retain_blocks=1)
-    node.commit()
+    node.commit(2)
     # Ends with the thread.
     node.snapshots._thread.join(PATIENCE_S)  # type: ignore[union-attr]
     with pytest.raises(Corrupt, match="a block is damaged"):
