@@ -18,6 +18,8 @@ from hashlib import sha256, sha512
 from itertools import accumulate
 from typing import Any
 
+CHANGE_NUMBERS = (20, 28), (28, 60), (60, 68), (68, 100), (100, 108)  # touched before; balance, nonce before and after
+STATE_NUMBERS = (20, 52), (52, 60), (60, 68)  # balance, nonce, last touch
 NEVER = -1  # where an account was touched before its first touch
 FORMATS = [f"cairn-{kind}-1" for kind in ("finality", "receipt", "account", "statement", "history")]
 # The public half of a key that everybody has: Ed25519 of SHA-256("cairn dev chain: this key protects nothing").
@@ -216,61 +218,49 @@ def read_header(raw: bytes, chain_id: int) -> Header:
 
 
 # Who signed: CometBFT's headers and votes, in protobuf, where what is zero or empty is left out.
-def varint(value: int) -> bytes:
-    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
-
-
-def sized(value: bytes) -> bytes:
-    return varint(len(value)) + value
-
-
-def set_hash(validators: Validators) -> bytes:
-    need(0 < len(validators) == len({key for key, _ in validators}), "a validator is there twice, or there is none")
-    need(all(type(power) is int and 0 < power < 2**53 for _, power in validators), "a power is out of range")
-    need(validators == in_order(validators), "the validators are not in CometBFT's order")
-    return merkle_root([b"\x0a\x22\x0a\x20" + key + b"\x10" + varint(power) for key, power in validators])
+def field(tag: bytes, value: Any) -> bytes:
+    """A number, or bytes with their size before them."""
+    number, body = (value, b"") if type(value) is int else (len(value), value)
+    while number > 127:
+        tag, number = tag + bytes([number & 127 | 128]), number >> 7
+    return tag + bytes([number]) + body
 
 
 def in_order(validators: Validators) -> Validators:
     return sorted(validators, key=lambda each: (-each[1], sha256(each[0]).digest()[:20]))
 
 
+def set_hash(validators: Validators) -> bytes:
+    need(0 < len(validators) == len({key for key, _ in validators}), "a validator is there twice, or there is none")
+    need(all(type(power) is int and 0 < power < 2**53 for _, power in validators), "a power is out of range")
+    need(validators == in_order(validators), "the validators are not in CometBFT's order")
+    return merkle_root([b"\x0a\x22\x0a\x20" + key + field(b"\x10", power) for key, power in validators])
+
+
 def check_signed(signed: Json, validators: Validators, engine_id: bytes, above: int) -> tuple[int, list[bytes], Json]:
     """Height and leaves of an engine's header above a height, and who of the validators signed it."""
-    leaves, in_round, parts = take(signed, "header", [bytes]), take(signed, "round", int), take(signed, "parts", dict)
-    need(len(leaves) == 14 and leaves[1] == b"\x0a" + sized(engine_id), "a signed header is of another chain")
+    leaves, parts = take(signed, "header", [bytes]), take(signed, "parts", dict)
+    need(len(leaves) == 14 and leaves[1] == field(b"\x0a", engine_id), "a signed header is of another chain")
     need(leaves[7] == b"\x0a\x20" + set_hash(validators), "a signed header is of other validators")
     height = sum((byte & 127) << 7 * n for n, byte in enumerate(leaves[2][1:10]))
-    need(above < height and leaves[2] == b"\x08" + varint(height), "the signed headers are not in the order of heights")
-    total, parts_hash = take(parts, "total", int), take(parts, "hash", bytes)
-    parts_id = (b"\x08" + varint(total)) * (total > 0) + (b"\x12" + sized(parts_hash)) * (parts_hash != b"")
+    need(above < height and leaves[2] == field(b"\x08", height), "the signed headers are not in the order of heights")
+    total, parts_hash, in_round = take(parts, "total", int), take(parts, "hash", bytes), take(signed, "round", int)
+    parts_id = field(b"\x08", total) * (total > 0) + field(b"\x12", parts_hash) * (parts_hash != b"")
     vote = b"\x08\x02\x11" + height.to_bytes(8, "little") + (b"\x19" + in_round.to_bytes(8, "little")) * (in_round > 0)
-    vote += b"\x22" + sized(b"\x0a\x20" + merkle_root(leaves) + b"\x12" + sized(parts_id)) + b"\x2a"
+    vote += field(b"\x22", b"\x0a\x20" + merkle_root(leaves) + field(b"\x12", parts_id))
     numbers = [-1]
     for row in take(signed, "signatures", [dict]):
         numbers.append(take(row, "validator", int))
         need(numbers[-2] < numbers[-1] < len(validators), "the signatures are not in order, or name no validator")
         seconds, nanos = take(row, "seconds", int), take(row, "nanos", int)
-        time = (b"\x08" + varint(seconds)) * (seconds > 0) + (b"\x10" + varint(nanos)) * (nanos > 0)
-        key, message = validators[numbers[-1]][0], sized(vote + sized(time) + b"\x32" + sized(engine_id))
-        need(ed25519(key, message, take(row, "signature", bytes, 64)), "the signature of a validator is wrong")
+        time = field(b"\x08", seconds) * (seconds > 0) + field(b"\x10", nanos) * (nanos > 0)
+        key, message = validators[numbers[-1]][0], vote + field(b"\x2a", time) + field(b"\x32", engine_id)
+        is_right = ed25519(key, field(b"", message), take(row, "signature", bytes, 64))
+        need(is_right, f"the signature of validator {numbers[-1]} is wrong")
     signers = [validators[number] for number in numbers[1:]]
     power, of = (sum(power for _, power in some) for some in (signers, validators))
     need(3 * power > 2 * of, f"only {power} of the power of {of} signed")
     return height, leaves, {"by": ["0x" + key.hex() for key, _ in signers], "power": power, "of": of}
-
-
-def read_genesis(genesis: bytes) -> tuple[int, Validators]:
-    """Chain id and first validators: one of power 1 where one node makes the blocks."""
-    try:
-        fields = json.loads(genesis)
-        rows = fields["validators"] if "validators" in fields else [{"publicKey": fields["signer"], "power": 1}]
-        validators = in_order([(base64.b64decode(row["publicKey"], validate=True), row["power"]) for row in rows])
-        is_one = ("validators" in fields) != ("signer" in fields) and all(len(key) == 32 for key, _ in validators)
-        need(is_one and type(fields["chainId"]) is int and 0 < fields["chainId"] < 2**63, "genesis.json is wrong")
-        return fields["chainId"], validators
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NotProven("genesis.json is not a genesis file") from None
 
 
 class Proof:
@@ -278,7 +268,17 @@ class Proof:
 
     def __init__(self, genesis: bytes, file: bytes) -> None:
         self.digest, self.file = keccak(genesis), read_json(file)
-        self.chain_id, self.validators = read_genesis(genesis)
+        try:
+            fields = json.loads(genesis)
+            # A node that makes the blocks alone counts as one validator of power 1.
+            rows = fields["validators"] if "validators" in fields else [{"publicKey": fields["signer"], "power": 1}]
+            keys = [base64.b64decode(row["publicKey"], validate=True) for row in rows]
+            self.validators = in_order([(keys[n], row["power"]) for n, row in enumerate(rows)])
+            self.chain_id = fields["chainId"]
+            is_one = ("validators" in fields) != ("signer" in fields) and all(len(key) == 32 for key in keys)
+            need(is_one and type(self.chain_id) is int and 0 < self.chain_id < 2**63, "genesis.json is wrong")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise NotProven("genesis.json is not a genesis file") from None
         self.certificate = take(self.file, "certificate", dict)
         self.head = read_header(take(self.certificate, "header", bytes), self.chain_id)
 
@@ -328,8 +328,7 @@ class Proof:
         leaf, path, block = take(part, "leaf", bytes, 108), take(part, "path", [bytes], 32), self.block(part)
         check_leaf(leaf, take(part, "index", int), take(part, "count", int), path, block.changes, "the change")
         need(leaf[:20] == take(self.file, "address", bytes, 20), "the change is another account's")
-        ends = (20, 28, 60, 68, 100, 108)
-        touched, *held = (int.from_bytes(leaf[ends[n] : ends[n + 1]], "big") for n in range(5))
+        touched, *held = (int.from_bytes(leaf[a:b], "big") for a, b in CHANGE_NUMBERS)
         return block, NEVER if touched == 2**64 - 1 else touched, tuple(held[:2]), tuple(held[2:])
 
     def end(self, key: str, height: int) -> tuple[int, Numbers]:
@@ -346,7 +345,7 @@ class Proof:
         # Accounts form a circle in the order of addresses: there is none between one and the next.
         is_between = own < address < following if own < following else address > own or address < following
         need(place > 0 and (own == address or is_between), "the leaf says nothing of this account")
-        balance, nonce, touched = (int.from_bytes(leaf[a:b], "big") for a, b in ((20, 52), (52, 60), (60, 68)))
+        balance, nonce, touched = (int.from_bytes(leaf[a:b], "big") for a, b in STATE_NUMBERS)
         return (touched, (balance, nonce)) if own == address else (NEVER, (0, 0))
 
     def finality(self) -> Json:
@@ -373,9 +372,7 @@ class Proof:
             opening, height, held = opening or before, block.height, after
             entries.append(self.entry(part, block, before, after))
         touched, closing = self.end("next", last)
-        need(
-            touched < first if held is None else (touched, closing) == (height, held), "a change is left out at the end"
-        )
+        need(touched < first if held is None else (touched, closing) == (height, held), "the last change is left out")
         report = {"address": self.file["address"], "from": first, "to": last, "opening": opening or closing}
         return {**report, "closing": closing, "entries": entries}
 
@@ -437,24 +434,18 @@ def verify(genesis: bytes, file: bytes, at: tuple[int, bytes] | None = None, wit
     return {"kind": kind, **getattr(proof, kind)(), "signed": {**name(proof.head), **signed}}
 
 
-def main() -> int:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Check a proof of a Cairn chain offline.")
     parser.add_argument("genesis")
     parser.add_argument("file")
     parser.add_argument("--at", metavar="HEIGHT:HASH", help="a block that you trust: signatures are not looked at")
     parser.add_argument("--witness", metavar="KEY", help="0x and the public key of a witness that must have signed")
-    args = parser.parse_args()
+    given = parser.parse_args()
     try:
-        height, _, block_hash = (args.at or "").partition(":0x")
-        at = (int(height), bytes.fromhex(block_hash)) if args.at else None
-        witness = bytes.fromhex(args.witness.removeprefix("0x")) if args.witness else None
-        with open(args.genesis, "rb") as genesis, open(args.file, "rb") as file:
-            print(json.dumps(verify(genesis.read(), file.read(), at, witness), indent=2))
+        trusted = (int(given.at.partition(":0x")[0]), bytes.fromhex(given.at.partition(":0x")[2])) if given.at else None
+        key = bytes.fromhex(given.witness.removeprefix("0x")) if given.witness else None
+        with open(given.genesis, "rb") as genesis, open(given.file, "rb") as file:
+            print(json.dumps(verify(genesis.read(), file.read(), trusted, key), indent=2))
     except (NotProven, OSError, ValueError) as reason:
         print(f"NOT PROVEN: {reason}")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.exit(1)
