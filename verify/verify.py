@@ -317,7 +317,7 @@ class Proof:
             parity = uint(v, 8) - 35 - 2 * self.chain_id
         nonce, *prices, gas, to, value, data = body
         price = min(uint(prices[1], 32), block.base_fee + uint(prices[0], 32)) if kind == 2 else uint(prices[0], 32)
-        need(len(to) == 20 and uint(gas, 8) >= 0, "not a transfer")
+        need(len(to) == 20 and len(data) <= 256 and uint(gas, 8) >= 0, "not a transfer of this chain")
         sender = recover(keccak(signed), uint(r, 32), uint(s, 32), parity)
         fee, when = price * (21000 + 16 * len(data) - 12 * data.count(0)), {"height": block.height, "time": block.time}
         report = {**when, "from": sender, "to": "0x" + to.hex(), "value": uint(value, 32), "data": "0x" + data.hex()}

@@ -79,6 +79,9 @@ def valid_vectors() -> Iterator[Vector]:
         yield Vector(
             f"one account in all, {name} balance", single.genesis, encode(file), True, "it names itself as next"
         )
+    full = ProofChain("full", balances={ALICE.address: COIN})
+    full.add([full.pay(ALICE, BOB.address, 1, 0, kind=2, prices=(0, 10**9), data=b"\xff\0" * 128, gas=50_000)])
+    yield Vector("256 bytes of data", full.genesis, encode(full.receipt(1, 0, 1)), True, "as many as may be")
     early = network().finality(4, 4)
     yield Vector("network after one change of validators", network().genesis, encode(early), True, "all holds")
     few = network(TEN, seed="few")
