@@ -174,6 +174,33 @@ DEFECTS = (
         seeds=(506456969,),
     ),
     Defect(
+        "the account before a new one keeps its leaf after a kill",
+        "src/cairn/store/state_recovery.py",
+        """            if version.number >= size:
+                below = accounts.below(address)
+                before = accounts.find(below)
+                assert before is not None
+                renewed[before.number] = accounts.leaf(below, before)
+""",
+        "",
+        shown_as=("exit",),
+        seeds=(1095513148,),
+    ),
+    Defect(
+        "the file of the state tree is not synced before it is renamed",
+        "src/cairn/store/tree_file.py",
+        "            sync_file(file)\n",
+        "",
+        tests=("tests/unit/store/test_power_loss.py",),
+    ),
+    Defect(
+        "a snapshot's accounts count as touched by its block",
+        "src/cairn/store/keys.py",
+        "        return self.touched_before if self.index == RESTORED else self.height\n",
+        "        return self.height\n",
+        tests=("tests/unit/store/test_snapshot_restore.py",),
+    ),
+    Defect(
         "the simulator waits for what never comes",
         "tests/simulation/world.py",
         "    async def _submit(self, rng: random.Random) -> None:\n",
