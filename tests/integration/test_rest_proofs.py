@@ -3,22 +3,28 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from cairn.api import proof_reads
 from cairn.api.description.examples import OF_BLOCK
 from cairn.api.proof_reads import ProofReads, Signed
 from cairn.api.rest import statements
+from cairn.core import service
 from cairn.core.gateway import DevCalls
+from cairn.core.service import Core
+from cairn.domain.certificates import Certificate
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import NotSignedYet
-from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
+from cairn.domain.genesis import DEV_SIGNING_SEED, dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenHistory, ProvenPayment
 from cairn.domain.proof_files import AccountFile, ChangePath, FinalityFile, StatementFile, read_file
 from cairn.domain.statement_checks import ProvenStatement
 from cairn.domain.types import Address, Tx
 from cairn.store.keys import Version
+from cairn.store.signing_key import SigningKey
 from tests.support.core_fixtures import ACCOUNTS, settings, signed, signed_of_each_type
 from tests.support.described import assert_described
 from tests.support.example_chain import example_answers
@@ -349,10 +355,10 @@ def signed_up_to(node: RestNode, newest: int) -> Iterator[None]:
     """As on a network, where the latest block has no signature yet: only blocks up to `newest` have."""
     certificate = type(node.core).certificate
 
-    async def limited(core: object, height: int | None) -> object:
+    async def limited(core: object, height: int | None, known_steps: int | None = None) -> object:
         if height is not None and height > newest:
             raise NotSignedYet(f"no signature covers block {height} yet")
-        return await certificate(node.core, newest)
+        return await certificate(node.core, newest, known_steps)
 
     with patch.object(type(node.core), "certificate", limited):
         yield
@@ -377,6 +383,61 @@ async def test_what_is_newer_than_the_signed_block_is_404_and_what_is_older_hang
         assert statement.finality.block.header.height == 4
         found = await proven(node, "/history/proof?from=1&to=2", ProvenHistory)
         assert found.second.header.height == 2
+
+
+# Who signs changes.
+
+
+class HandOvers:
+    """Keys in the order in which they sign; each block hands over to the next while `is_due`."""
+
+    def __init__(self, count: int) -> None:
+        self._keys = [SigningKey(DEV_SIGNING_SEED), *(SigningKey.new() for _ in range(count))]
+        self.is_due = True
+
+    def key_of(self, public_key: bytes) -> SigningKey:
+        return next(key for key in self._keys if key.public_key == public_key)
+
+    def successor_to(self, public_key: bytes) -> SigningKey | None:
+        later = self._keys[1 + self._keys.index(self.key_of(public_key)) :]
+        return later[0] if later and self.is_due else None
+
+    def settle(self, public_key: bytes) -> None:
+        pass
+
+
+async def test_files_have_all_changes_of_signers_however_few_the_core_sends_at_once(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (service, proof_reads):
+        monkeypatch.setattr(module, "STEPS_AT_ONCE", 2)
+    signer: Any = node.core.engine._application._signer  # type: ignore[attr-defined]
+    signer._keys = HandOvers(5)
+    txs = await chain_of(node, 3)
+    changes = {height: height - 1 for height in (1, 2, 3)}
+    # Those of an old block first: the worker knows a part of the steps then.
+    for height in (2, 1, 3):
+        receipt = await proven(node, f"/tx/{hash_of(txs[height - 1])}/receipt", ProvenPayment)
+        assert receipt.finality.signed is not None
+        assert receipt.finality.signed.changes == changes[height]
+    for nonce in range(3, 8):
+        await pay(node, signed(nonce))
+    sent: list[int] = []
+    certificate = type(node.core).certificate
+
+    async def counted(core: Core, height: int | None, known_steps: int | None = None) -> Certificate:
+        found = await certificate(core, height, known_steps)
+        sent.append(len(found.steps))
+        return found
+
+    monkeypatch.setattr(type(node.core), "certificate", counted)
+    for _ in range(2):
+        for path in (f"/account/{SENDER}/proof", f"/account/{SENDER}/statement", "/block/latest/finality"):
+            file = read_file((await node.get(path)).content)
+            assert len(file.certificate.steps) == 5
+            await proven(node, path, object)
+    assert sum(sent) == 5 - 2, "each step was sent once"
+    await proven(node, "/block/1/finality", FinalBlock)
 
 
 BASE, HEAD = 5, 9

@@ -5,11 +5,11 @@ from typing import TypeVar
 from cairn.domain.genesis import parse_genesis
 from cairn.domain.proof_checks import Trust
 from cairn.domain.proof_files import read_file
-from cairn.domain.statement_checks import Proven, check_file
+from cairn.domain.statement_checks import check_file
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode
 
-_P = TypeVar("_P", bound=Proven)
+_P = TypeVar("_P")
 
 
 async def proven(node: RestNode, path: str, kind: type[_P]) -> _P:

@@ -3,19 +3,22 @@
 What a file proves hangs on one signed block. The core names it; then the worker reads up to it.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from cairn.api.chain_json import hex_text
 from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.chain_view import ChainView
-from cairn.core.gateway import CoreGateway, StateProof
-from cairn.domain.certificates import Certificate, read_header
+from cairn.core.gateway import STEPS_AT_ONCE, CoreGateway, StateProof
+from cairn.domain.certificates import Certificate, SignedHeader, Step, read_header, signed_height
 from cairn.domain.errors import BlockNotKept, NotSignedYet
 from cairn.domain.headers import encode_header
 from cairn.domain.history import consistency_path, history_path
 from cairn.domain.merkle import inclusion_proof
-from cairn.domain.proof_files import BlockPath, ChangePath, PaymentPath, StatePath
+from cairn.domain.proof_files import BlockPath, ChangePath, PaymentPath, ProofFile, StatePath
 from cairn.domain.state_tree import change_leaf, read_state_leaf
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Address, BlockHeader
@@ -25,10 +28,16 @@ READ_AT_ONCE: Final = 64
 """Versions of an account that are read together, so that RocksDB need not keep an iterator for the rest."""
 
 
+_encode = msgspec.json.Encoder().encode
+
+
 class Signed(NamedTuple):
     """A certificate, and the block that it is for."""
 
     certificate: Certificate
+    """Without its steps."""
+    steps: bytes
+    """These, in JSON, with commas in between."""
     header: BlockHeader
     reverts: int
     """Of a dev chain, when the certificate was made."""
@@ -50,12 +59,39 @@ class Held(NamedTuple):
     next: ChangePath | None = None
 
 
+class KnownSteps:
+    """The changes of signers that this worker was told of, which no later one replaces: in JSON, as files have them."""
+
+    def __init__(self, reverts: int) -> None:
+        self.reverts = reverts
+        """Of the chain that they are of."""
+        self._heights: list[int] = []
+        """Of the engine's headers, ascending."""
+        self._encoded: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._heights)
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Add those that are new. None is missing between them and those that are known."""
+        for step in steps:
+            height = signed_height(step.signed)
+            if not self._heights or height > self._heights[-1]:
+                self._heights.append(height)
+                self._encoded.append(_encode(step))
+
+    def before(self, signed: SignedHeader) -> bytes:
+        """Those of a certificate with this header."""
+        return b",".join(self._encoded[: bisect_left(self._heights, signed_height(signed))])
+
+
 class ProofReads:
     """Every read raises `BlockNotFound` for what is not kept any more."""
 
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self._gateway = gateway
         self._view = view
+        self._steps = KnownSteps(view.reverts)
 
     # What is signed.
 
@@ -64,16 +100,27 @@ class ProofReads:
         self._view.get_info()
         if height is not None:
             await self._view.check_height(height)
-        return await self._shown(await self._gateway.certificate(height))
+        known = self._known_steps()
+        return await self._shown(await self._gateway.certificate(height, len(known)), known)
 
-    async def _shown(self, certificate: Certificate) -> Signed:
-        """Once reads show its block."""
+    def _known_steps(self) -> KnownSteps:
+        if self._steps.reverts != self._view.reverts:
+            self._steps = KnownSteps(self._view.reverts)
+        return self._steps
+
+    async def _shown(self, certificate: Certificate, known: KnownSteps) -> Signed:
+        """Once reads show its block, and all of its steps are here."""
+        new = certificate.steps
+        known.add(new)
+        while len(new) == STEPS_AT_ONCE:
+            new = (await self._gateway.certificate(None, len(known))).steps
+            known.add(new)
         header = read_header(certificate.header)
         await self._view.reach(header.height)
-        signed = Signed(certificate, header, self._view.reverts)
         if header.height >= self._view.base and self._view.get_header(header.height)[1] != header:
             raise reverted_meanwhile()
-        return signed
+        bare = msgspec.structs.replace(certificate, steps=())
+        return Signed(bare, known.before(certificate.signed), header, known.reverts)
 
     async def check_signed(self, height: int, signed: Signed) -> None:
         """Check that the newest signed block is not below `height`. Raises `BlockNotFound` or `NotSignedYet`."""
@@ -148,8 +195,9 @@ class ProofReads:
             if found is not None:
                 return found
         # No signed block has touched it since; one that is signed meanwhile may.
-        proof = await self._gateway.state_proof(address)
-        signed = await self._shown(proof.certificate)
+        known = self._known_steps()
+        proof = await self._gateway.state_proof(address, len(known))
+        signed = await self._shown(proof.certificate, known)
         height = signed.height if height is None else height
         return await self._before_next_change(address, height, signed) or self._by_state(proof, address, height, signed)
 
@@ -175,6 +223,12 @@ class ProofReads:
                 f"what the account held after block {height} cannot be proven by this node, which does not keep all "
                 f"blocks; it can from block {touched} on"
             )
+
+
+def encode_proof(file: ProofFile, signed: Signed) -> bytes:
+    """The file with all steps of its certificate, which is the first thing in it."""
+    before, begin, behind = _encode(file).partition(b'"steps":[')
+    return b"".join((before, begin, signed.steps, behind))
 
 
 def _texts(path: list[bytes]) -> list[str]:

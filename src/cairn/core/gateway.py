@@ -23,6 +23,8 @@ from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
 from cairn.domain.types import Address, Draft, DropReason, Phase, SealedBlock, Tx, TxHash
 
+STEPS_AT_ONCE = 16
+"""Most steps in one answer. With a hundred validators each has about 30 kB."""
 MOST_BLOCKS_AT_ONCE = 100
 """Most blocks that one call makes. Each is synced, and a worker gives up after ten seconds without an answer."""
 FAUCET_DEFAULT = 100 * COIN
@@ -233,15 +235,17 @@ class ChainCalls(Calls):
         """The validators and the administrators. Raises `NotFound` on a chain that has none."""
 
     @call("open", is_question=True)
-    async def certificate(self, height: int | None) -> Certificate:
+    async def certificate(self, height: int | None, known_steps: int | None = None) -> Certificate:
         """Who signed the block at `height`; or, if no signature names it, the newest block that one names.
 
         None asks for the newest one. Raises `NotSignedYet` when that is older, and `EngineUnavailable`.
+        With `known_steps`, it has only the steps after so many, and at most `STEPS_AT_ONCE`: all certificates begin
+        with the same steps, so nobody needs to be sent them twice.
         """
 
     @call("open", is_question=True)
-    async def state_proof(self, address: Address) -> StateProof:
-        """Prove what an account holds. Raises as `certificate(None)` does."""
+    async def state_proof(self, address: Address, known_steps: int | None = None) -> StateProof:
+        """Prove what an account holds. Raises as `certificate(None)` does; `known_steps` as there."""
 
     @call("ready")
     async def submit_update(self, update: Update) -> None:

@@ -19,6 +19,7 @@ from cairn.core.calls import Calls, Method, methods_of
 from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
 from cairn.core.gateway import (
+    STEPS_AT_ONCE,
     Admission,
     ChainInfo,
     ChainObserver,
@@ -260,11 +261,15 @@ class Core(CoreGateway):
     async def submit_update(self, update: Update) -> None:
         await self.engine.submit_update(update)
 
-    async def certificate(self, height: int | None) -> Certificate:
-        return await self.engine.certificate(height)
+    async def certificate(self, height: int | None, known_steps: int | None = None) -> Certificate:
+        certificate = await self.engine.certificate(height)
+        if known_steps is None:
+            return certificate
+        steps = certificate.steps[known_steps : known_steps + STEPS_AT_ONCE]
+        return msgspec.structs.replace(certificate, steps=steps)
 
-    async def state_proof(self, address: Address) -> StateProof:
-        certificate = await self.engine.certificate(None)
+    async def state_proof(self, address: Address, known_steps: int | None = None) -> StateProof:
+        certificate = await self.certificate(None, known_steps)
         proof = prove_account(self._chain, address, read_header(certificate.header))
         if proof is None:
             raise NotSignedYet("the state has changed too much since the newest signed block: wait for the next one")

@@ -249,11 +249,13 @@ def sign_block(
     return BlockSignature(signature, Step(_lone_signed(engine_header, signature), lone_signer(successor)))
 
 
-def lone_certificate(header: BlockHeader, signature: bytes, genesis: Genesis, steps: Sequence[Step]) -> Certificate:
-    """The certificate of a block from its signature. `steps` are all of the chain, from the first on."""
-    height, chain_id = header.height + 1, engine_chain_id(genesis)
+def lone_certificate(
+    header: BlockHeader, signature: bytes, chain_id: str, first: tuple[SetMember, ...], steps: Sequence[Step]
+) -> Certificate:
+    """The certificate of a block from its signature. `steps` are all of the chain, from the `first` signer on."""
+    height = header.height + 1
     before = tuple(step for step in steps if signed_height(step.signed) < height)
-    validators = before[-1].validators if before else first_validators(genesis)
+    validators = before[-1].validators if before else first
     # The step that this very block is.
     following = [step.validators for step in steps if signed_height(step.signed) == height]
     raw = encode_header(header)

@@ -26,7 +26,8 @@ class BlockSigner:
         """Find the key that signs now. Raises `NoSigningKey`, or `Corrupt` for a head with a wrong signature."""
         self._chain = chain
         self._keys = keys
-        self._chain_id = engine_chain_id(chain.genesis)
+        # Once: genesis may name a million accounts, and all of it is hashed.
+        self._chain_id, self._first = engine_chain_id(chain.genesis), first_validators(chain.genesis)
         self._steps = chain.steps()
         self._key = keys.key_of(self._signer())
         self._check_head()
@@ -68,10 +69,10 @@ class BlockSigner:
         found, signature = chain.find_header(height), chain.find_signature(height)
         if found is None or signature is None:
             raise NotSignedYet("there is no block after the first one yet, and the first one needs no signature")
-        return lone_certificate(found[1], signature, chain.genesis, self._steps)
+        return lone_certificate(found[1], signature, self._chain_id, self._first, self._steps)
 
     def _signer(self) -> bytes:
-        validators = self._steps[-1].validators if self._steps else first_validators(self._chain.genesis)
+        validators = self._steps[-1].validators if self._steps else self._first
         return validators[0].key
 
     def _check_head(self) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.bodies import JSON_MEDIA_TYPE, REVALIDATE, StreamedResponse, cache_headers, encoded, not_modified
+from cairn.api.bodies import JSON_MEDIA_TYPE, REVALIDATE, StreamedResponse, cache_headers, json_response, not_modified
 from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import (
@@ -21,7 +21,7 @@ from cairn.api.parameters import (
     number_of,
     parse_hash,
 )
-from cairn.api.proof_reads import ProofReads, Signed
+from cairn.api.proof_reads import ProofReads, Signed, encode_proof
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.statements import Statement
 from cairn.api.routing import Answer, Operation
@@ -173,7 +173,7 @@ class Proofs:
 
     def _answer(self, file: ProofFile, signed: Signed) -> Response:
         self._reads.check_unchanged(signed)
-        return encoded(file)
+        return json_response(encode_proof(file, signed))
 
 
 async def in_pieces(content: bytes) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from cairn.api.chain_view import ChainView
-from cairn.api.proof_reads import Held, ProofReads
+from cairn.api.proof_reads import Held, ProofReads, encode_proof
 from cairn.domain.errors import BlockNotKept, StatementTooLong
 from cairn.domain.proof_files import StatementChange, StatementFile
 from cairn.domain.types import Address
@@ -71,7 +71,7 @@ class Statement:
         yield b"".join(part)
 
     async def _small_pieces(self, file: StatementFile) -> AsyncIterator[bytes]:
-        before, behind = _around_list(file, b'"changes":[')
+        before, behind = _around_list(encode_proof(file, self._held.signed), b'"changes":[')
         yield before
         separator = b""
         for version in self._reads.changes(self._address, file.first, file.last):
@@ -84,7 +84,7 @@ class Statement:
     async def _change(self, version: Version) -> AsyncIterator[bytes]:
         change = await self._reads.change(self._address, version, self._held.signed)
         listed = StatementChange(change.block, change.leaf, change.index, change.count, change.path, payments=[])
-        before, behind = _around_list(listed, b'"payments":[')
+        before, behind = _around_list(_encode(listed), b'"payments":[')
         yield before
         for number, use in enumerate(version.uses):
             payment = await self._reads.payment(version.height, use // POSITION_STEP)
@@ -92,7 +92,7 @@ class Statement:
         yield behind
 
 
-def _around_list(value: msgspec.Struct, begins: bytes) -> tuple[bytes, bytes]:
+def _around_list(encoded: bytes, begins: bytes) -> tuple[bytes, bytes]:
     """The JSON up to what stands in the brackets of an empty list, and from there on."""
-    before, begin, behind = _encode(value).partition(begins)
+    before, begin, behind = encoded.partition(begins)
     return before + begin, behind
