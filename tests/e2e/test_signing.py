@@ -1,0 +1,147 @@
+"""A chain of one node's own: every block is signed, and proven from genesis.json alone, over hand-overs and kills."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cairn.config import EXIT_FATAL
+from cairn.domain.certificates import SignedBlock, check_certificate
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS, parse_genesis
+from cairn.domain.proof_files import FinalityFile, read_file
+from cairn.store.signing_key import SigningKey
+from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.pace import PATIENCE_S
+from tests.support.public import PublicNode, assert_problem, get_anew
+from tests.support.wallet import dev_account, sign_transfer
+
+HOLDER, PAYEE = (checksum_address(address) for address, _ in DEV_KEYS[:2])
+
+
+class Home:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.key_file = directory / "signing-key.json"
+        self.cairn("init", str(directory), "--chain-id", "1337", "--alloc", f"{HOLDER}=5coins", "--proposer", HOLDER)
+        self.paid = 0
+
+    def cairn(self, *args: str, code: int = 0) -> str:
+        done = subprocess.run(command(args), env=clean_environment(), capture_output=True, text=True)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def start(self) -> NodeProcess:
+        return NodeProcess.start(("run", "--home", str(self.directory), "--port", "0", "--workers=1", "--block-time=0"))
+
+    def pay(self, node: NodeProcess) -> None:
+        """Have one block made."""
+        public = PublicNode(node.url)
+        public.await_confirmed(public.submit(sign_transfer(dev_account(0), PAYEE, 1, self.paid)))
+        public.close()
+        self.paid += 1
+
+    def proven(self, node: NodeProcess, height: int | str) -> SignedBlock:
+        answer = get_anew(f"{node.url}/block/{height}/finality")
+        assert answer.status_code == 200, answer.text
+        file = read_file(answer.content)
+        assert isinstance(file, FinalityFile)
+        return check_certificate(file.certificate, parse_genesis((self.directory / "genesis.json").read_bytes()))
+
+    def signers(self, node: NodeProcess) -> list[bytes]:
+        """Who signed each block from the first on."""
+        found: list[bytes] = []
+        for height in range(1, self.paid + 1):
+            proven = self.proven(node, height)
+            assert proven.header.height == height
+            found.extend(proven.signed.signers)
+        return found
+
+    def refusal(self) -> str:
+        with self.start() as node:
+            wait_until(lambda: not node.is_running or "Listening on" in node.stdout, PATIENCE_S, "its end")
+            assert not node.is_running, "it started"
+            assert node.process.returncode == EXIT_FATAL
+            return node.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_each_block_is_proven_from_genesis_alone_also_after_kills_and_hand_overs(home: Home) -> None:
+    first = SigningKey.load(home.key_file).public_key
+    with home.start() as node:
+        assert_problem(get_anew(f"{node.url}/block/0/finality"), 404, "NOT_SIGNED_YET")
+        home.pay(node)
+        home.pay(node)
+        assert home.signers(node) == [first, first]
+        assert not home.proven(node, 0).is_public_key
+        node.kill_group()
+    home.cairn("new-signing-key", "--home", str(home.directory))
+    assert "exists already" in home.cairn("new-signing-key", "--home", str(home.directory), code=2)
+    second = SigningKey.load(home.directory / "next-signing-key.json").public_key
+    with home.start() as node:
+        node.wait_ready()
+        # Nothing was signed yet: the old key is still needed.
+        assert SigningKey.load(home.key_file).public_key == first
+        assert "stop the node first" in home.cairn("new-signing-key", "--home", str(home.directory), code=2)
+        home.pay(node)
+        home.pay(node)
+        node.kill_group()
+    assert SigningKey.load(home.key_file).public_key == second
+    with home.start() as node:
+        home.pay(node)
+        assert home.signers(node) == [first, first, first, second, second]
+        assert home.proven(node, "latest").changes == 1
+        secrets = [line.split('"')[3] for line in home.key_file.read_text().splitlines() if "seed" in line]
+        assert node.stop() == 0
+        assert secrets
+        assert not any(secret in node.stdout + node.stderr for secret in secrets)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def open_to_all(file: Path) -> None:
+    file.chmod(0o644)
+
+
+def exchange(file: Path) -> None:
+    SigningKey.new().save(file)
+
+
+def damage(file: Path) -> None:
+    file.write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (remove, "signing-key.json is missing"),
+        (open_to_all, "can be read by others"),
+        (exchange, "restore .*signing-key.json from your backup"),
+        (damage, "holds no signing key"),
+    ],
+)
+def test_a_node_without_its_key_does_not_start_and_says_why(
+    home: Home, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(home.key_file)
+    said = home.refusal()
+    assert "NoSigningKey: " in said
+    assert re.search(why, said)
+
+
+def test_a_dev_chain_says_that_everybody_has_its_key() -> None:
+    with NodeProcess.start_dev() as node:
+        public = PublicNode(node.url)
+        public.await_confirmed(public.submit(sign_transfer(dev_account(0), PAYEE, 1, 0)))
+        file = read_file(get_anew(f"{node.url}/block/1/finality").content)
+        genesis = parse_genesis(get_anew(f"{node.url}/genesis").content)
+        public.close()
+        assert check_certificate(file.certificate, genesis).is_public_key
