@@ -32,6 +32,7 @@ OWN_TEST = {
     "docs/json-rpc.md": "e2e/rpc/test_page.py::test_the_page_works_as_it_stands",
     "docs/network.md": "e2e/network/test_network_page.py::test_the_commands_of_the_page_work_in_their_order",
     "docs/postgresql.md": "e2e/test_postgresql_page.py::test_the_page_works_as_it_stands",
+    "docs/production.md": "e2e/test_signing.py::test_the_hand_over_of_the_page_leaves_each_block_proven",
     "docs/send.md": "e2e/test_send_page.py::test_the_commands_work_in_their_order",
     "docs/test-your-app.md": "e2e/client/test_testing_page.py::test_the_page_as_it_is_printed",
     "docs/tutorial.md": "e2e/test_tutorial.py::test_the_tutorial",

@@ -15,6 +15,7 @@ from cairn.domain.proof_files import FinalityFile, read_file
 from cairn.store.signing_key import SigningKey
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.pages import Page
 from tests.support.public import PublicNode, assert_problem, get_anew
 from tests.support.wallet import dev_account, sign_transfer
 
@@ -72,7 +73,10 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
 
 
-def test_each_block_is_proven_from_genesis_alone_also_after_kills_and_hand_overs(home: Home) -> None:
+def test_the_hand_over_of_the_page_leaves_each_block_proven(home: Home) -> None:
+    """With kills before and after it; the service manager of the page is the test."""
+    [(line, _)] = Page("docs/production.md").steps("cairn ")
+    new_key = line.partition("#")[0].replace("DIR", str(home.directory)).split()[1:]
     first = SigningKey.load(home.key_file).public_key
     with home.start() as node:
         assert_problem(get_anew(f"{node.url}/block/0/finality"), 404, "NOT_SIGNED_YET")
@@ -81,14 +85,14 @@ def test_each_block_is_proven_from_genesis_alone_also_after_kills_and_hand_overs
         assert home.signers(node) == [first, first]
         assert not home.proven(node, 0).is_public_key
         node.kill_group()
-    home.cairn("new-signing-key", "--home", str(home.directory))
-    assert "exists already" in home.cairn("new-signing-key", "--home", str(home.directory), code=2)
+    home.cairn(*new_key)
+    assert "exists already" in home.cairn(*new_key, code=2)
     second = SigningKey.load(home.directory / "next-signing-key.json").public_key
     with home.start() as node:
         node.wait_ready()
         # Nothing was signed yet: the old key is still needed.
         assert SigningKey.load(home.key_file).public_key == first
-        assert "stop the node first" in home.cairn("new-signing-key", "--home", str(home.directory), code=2)
+        assert "stop the node first" in home.cairn(*new_key, code=2)
         home.pay(node)
         home.pay(node)
         node.kill_group()
