@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
         return code
 
     DONE = 0, "done, or a clean stop"
-    REFUSED = 1, "refused by the node or its network, or you answered no"
+    REFUSED = 1, "refused by the node or its network, not proven, or you answered no"
     USAGE = 2, "a wrong option, setting or file"
     DATA = EXIT_FATAL, "a node's data cannot be used"
     NOT_FOUND = 4, "there is no such transaction, block or key"

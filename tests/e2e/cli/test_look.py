@@ -47,18 +47,6 @@ def test_a_transaction(user: User, payment: Any) -> None:
     )
 
 
-def test_a_proof_is_checked_also_against_a_block_that_is_trusted(user: User, payment: Any) -> None:
-    proof = get_anew(f"{user.url}/tx/{payment['txHash']}/proof").json()
-    assert user.json("tx", payment["txHash"], "--proof") == proof
-    trusted = user.invoke("tx", payment["txHash"], "--trusted-block", payment["blockHash"])
-    assert trusted.exit_code == 0
-    assert "proof        verified: transaction 1 of 1 in block " in trusted.stdout
-    assert "the block that you trust" in trusted.stdout
-    other = user.invoke("tx", payment["txHash"], "--trusted-block", UNKNOWN)
-    assert (other.exit_code, other.stdout) == (1, "")
-    assert f"not for {UNKNOWN}" in other.stderr
-
-
 @pytest.mark.parametrize("name", ["latest", "0", "hash"])
 def test_a_block(user: User, payment: Any, name: str) -> None:
     named = payment["blockHash"] if name == "hash" else name
@@ -176,10 +164,8 @@ def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:
     ("args", "exit_code", "code", "advice"),
     [
         (["tx", UNKNOWN], 4, "TX_NOT_FOUND", "check the hash, and that --node is of the same chain"),
-        (["tx", UNKNOWN, "--proof"], 4, "TX_NOT_FOUND", "check the hash"),
         (["tx", "0x12"], 2, "USAGE", "HASH: '0x12' is not 0x and 64 hexadecimal digits"),
         (["tx", "../health"], 2, "USAGE", "is not 0x and 64 hexadecimal digits"),
-        (["tx", UNKNOWN, "--trusted-block", "1"], 2, "USAGE", "--trusted-block: '1' is not 0x"),
         (["block", UNKNOWN], 4, "BLOCK_NOT_FOUND", f"no block has the hash {UNKNOWN}"),
         (["block", "99999999"], 4, "BLOCK_NOT_FOUND", "there is no block of that height yet; the latest is "),
         (["block", "newest"], 2, "USAGE", "BLOCK: 'newest' is not a height, latest, or 0x and 64 hexadecimal digits"),

@@ -16,7 +16,6 @@ from cairn.client.models import (
     ConfirmedTransaction,
     MempoolItem,
     PendingTransaction,
-    Proof,
     Transaction,
     Transfer,
 )
@@ -59,23 +58,17 @@ class Display:
         self._keystore = keystore
         self._as_json = as_json
 
-    def show_tx(self, tx_hash: str, wait_s: float | None, with_proof: bool, trusted_block: str | None) -> None:
+    def show_tx(self, tx_hash: str, wait_s: float | None) -> None:
         check_hash(tx_hash, "HASH")
-        if trusted_block is not None:
-            check_hash(trusted_block, "--trusted-block")
 
-        async def fetch(node: AsyncClient) -> tuple[Transaction, Proof | None]:
-            tx = await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
-            return tx, await checked_proof(node, tx, trusted_block) if with_proof else None
+        async def fetch(node: AsyncClient) -> Transaction:
+            return await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
 
-        tx, proof = ask_node(self._url, fetch)
+        tx = ask_node(self._url, fetch)
         if self._as_json:
-            print_json(tx if proof is None else proof)
-            return
-        pairs = tx_pairs(tx, Names(self._keystore))
-        if proof is not None:
-            pairs.append(("proof", proved_text(proof, trusted_block is not None)))
-        print_pairs(pairs)
+            print_json(tx)
+        else:
+            print_pairs(tx_pairs(tx, Names(self._keystore)))
 
     def show_block(self, name: str, limit: int) -> None:
         if name != "latest" and not _is_height(name):
@@ -180,23 +173,8 @@ def check_hash(text: str, label: str, otherwise: str = "") -> None:
         raise InvalidConfig(f"{label}: {text!r} is not {otherwise}0x and 64 hexadecimal digits")
 
 
-async def checked_proof(node: AsyncClient, tx: Transaction, trusted_block: str | None) -> Proof:
-    """The verified proof of the transaction. Raises `InvalidProof`."""
-    proof = await node.proof(tx.tx_hash)
-    proof.verify(tx.tx_hash, trusted_block)
-    if isinstance(tx, ConfirmedTransaction):
-        proof.check_same(tx)
-    return proof
-
-
 async def collected(items: AsyncGenerator[T, None]) -> list[T]:
     return [item async for item in items]
-
-
-def proved_text(proof: Proof, is_trusted: bool) -> str:
-    header = proof.header
-    place = f"transaction {proof.transaction_index + 1} of {header.transaction_count} in block {header.block_height}"
-    return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
 
 
 def tx_pairs(tx: Transaction, names: Names) -> list[tuple[str, Line]]:

@@ -24,14 +24,6 @@ def tx(
         float | None,
         typer.Option(help="Wait until it is confirmed, for at most this many seconds.", metavar="SECONDS", min=0),
     ] = None,
-    proof: Annotated[bool, typer.Option("--proof", help="Prove that its block holds it, and check the proof.")] = False,
-    trusted_block: Annotated[
-        str | None,
-        typer.Option(
-            help="Hash of its block that you trust, from another node or from earlier; the proof must match it.",
-            metavar="HASH",
-        ),
-    ] = None,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
@@ -40,8 +32,7 @@ def tx(
     from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
-        display = Display(node, keystore_in(keys), as_json)
-        display.show_tx(tx_hash, wait, proof or trusted_block is not None, trusted_block)
+        Display(node, keystore_in(keys), as_json).show_tx(tx_hash, wait)
 
 
 @app.command(rich_help_panel=PANEL)

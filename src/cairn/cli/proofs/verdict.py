@@ -6,6 +6,7 @@ from typing import Any
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.screen import Line, data_text, print_lines, print_pairs, print_table
+from cairn.domain.certificates import SignedBlock
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.proof_checks import (
@@ -29,7 +30,7 @@ SHOWN_ROWS = 40
 
 
 def print_verdict(proven: Proven, genesis: Genesis) -> None:
-    print_lines([f"PROVEN: {claim(proven)}", ""])
+    print_lines([f"{standing(proven.finality)}: {claim(proven)}", ""])
     print_pairs([*subject_pairs(proven), *finality_pairs(proven.finality, genesis)])
     if isinstance(proven, ProvenStatement) and proven.entries:
         rows = statement_rows(proven)
@@ -38,6 +39,13 @@ def print_verdict(proven: Proven, genesis: Genesis) -> None:
         if len(rows) > SHOWN_ROWS:
             print_lines([f"and {len(rows) - SHOWN_ROWS:,} more; --csv and --html have all of them"])
     print_lines(["", "NOT PROVEN:", *(f"- {text}" for text in limits(proven, genesis))])
+
+
+def standing(finality: Finality) -> str:
+    signed = finality.signed
+    if signed is not None and signed.is_public_key:
+        return "VALID, BUT NO PROOF (a dev chain, whose key everybody has)"
+    return "PROVEN"
 
 
 def claim(proven: Proven) -> str:
@@ -103,16 +111,7 @@ def finality_pairs(finality: Finality, genesis: Genesis) -> Pairs:
         trusted = finality.trusted
         pairs += [("final", f"by block {trusted.header.height} 0x{trusted.hash.hex()}, which you trust")]
     if signed is not None:
-        names = {validator.public_key: validator.name for validator in genesis.validators}
-        share = f"{len(signed.signed.signers)} of {len(signed.validators)}"
-        power = f"{signed.signed.power:,} of {signed.signed.total:,} of the power"
-        pairs.append(("final", f"signed by {share} validators with {power}; more than two thirds are needed"))
-        powers = {validator.key: validator.power for validator in signed.validators}
-        signers = signed.signed.signers
-        for key in signers[:SHOWN_SIGNERS]:
-            pairs.append(("", f"{signer_name(key, names, genesis)} 0x{key.hex()}, power {powers[key]:,}"))
-        if len(signers) > SHOWN_SIGNERS:
-            pairs.append(("", f"and {len(signers) - SHOWN_SIGNERS:,} more; --json names all of them"))
+        pairs += signer_pairs(signed, genesis)
         pairs.append(("signed", f"block {head.header.height} 0x{head.hash.hex()} of {utc(head.header.timestamp)}"))
         pairs.append(("", changes_text(signed.changes)))
     for witness in finality.witnesses:
@@ -121,18 +120,29 @@ def finality_pairs(finality: Finality, genesis: Genesis) -> Pairs:
     return pairs
 
 
-def signer_name(key: bytes, names: dict[bytes, str], genesis: Genesis) -> str:
-    """The name that genesis.json gives to a validator."""
-    if key == genesis.signer:
-        return "the signer of genesis.json"
-    return names.get(key) or "(no name in genesis.json)"
+def signer_pairs(signed: SignedBlock, genesis: Genesis) -> Pairs:
+    """Who signed, with how much of the power; a validator has its name in genesis.json, where it has one."""
+    signers = signed.signed.signers
+    if genesis.signer is not None:
+        return [("final", "signed by the node that makes the blocks alone"), ("", f"key 0x{signers[0].hex()}")]
+    share = f"{len(signers)} of {len(signed.validators)}"
+    power = f"{signed.signed.power:,} of {signed.signed.total:,} of the power"
+    pairs: Pairs = [("final", f"signed by {share} validators with {power}; more than two thirds are needed")]
+    names = {validator.public_key: validator.name for validator in genesis.validators}
+    powers = {validator.key: validator.power for validator in signed.validators}
+    for key in signers[:SHOWN_SIGNERS]:
+        name = names.get(key) or "(no name in genesis.json)"
+        pairs.append(("", f"{name} 0x{key.hex()}, power {powers[key]:,}"))
+    if len(signers) > SHOWN_SIGNERS:
+        pairs.append(("", f"and {len(signers) - SHOWN_SIGNERS:,} more; --json names all of them"))
+    return pairs
 
 
 def changes_text(changes: int) -> str:
     if not changes:
-        return "by those whom genesis.json names"
+        return "with keys that genesis.json names"
     followed = "1 change" if changes == 1 else f"{changes:,} changes"
-    return f"{followed} of validators followed from genesis, each signed by those before it"
+    return f"{followed} of keys followed from genesis.json, each signed with those before it"
 
 
 def limits(proven: Proven, genesis: Genesis) -> Iterator[str]:

@@ -54,7 +54,7 @@ def test_a_receipt_is_a_screen_that_names_all_that_counts(tmp_path: Path, genesi
     assert shown["when"].startswith("2025-01-01 00:0")
     assert shown["in"].endswith("transaction 1 of 3")
     assert shown["final"] == "signed by 3 of 3 validators with 45 of 45 of the power; more than two thirds are needed"
-    assert "1 change of validators followed from genesis, each signed by those before it" in result.stdout
+    assert "1 change of keys followed from genesis.json, each signed with those before it" in result.stdout
     assert "NOT PROVEN:" in lines
     assert "keys of old validators" in result.stdout
     assert "who owns an address" in result.stdout
@@ -116,6 +116,7 @@ def test_a_dev_chain_proves_nothing_and_says_so_first(tmp_path: Path) -> None:
     chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
     written(tmp_path / "genesis.json", chain.genesis)
     result = check(tmp_path, chain.receipt(1, 0, 1))
+    assert result.stdout.startswith("VALID, BUT NO PROOF (a dev chain, whose key everybody has): this payment was made")
     assert "NOT PROVEN:\n- anything at all: this is a dev chain, and everybody has the key" in result.stdout
 
 
@@ -124,7 +125,8 @@ def test_a_chain_of_one_operator_is_told_from_one_with_a_witness(tmp_path: Path)
     chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
     written(tmp_path / "genesis.json", chain.genesis)
     alone = check(tmp_path, chain.receipt(1, 0, 1))
-    assert "the signer of genesis.json" in alone.stdout
+    assert "signed by the node that makes the blocks alone" in alone.stdout
+    assert f"key {hexed(chain.signer.key)}" in alone.stdout
     assert "its operator shows everybody the same chain" in alone.stdout
     file = chain.receipt(1, 0, 1) | {"descendants": [chain.descendant(1, 1, [WITNESS])]}
     for key in (hexed(WITNESS.key), base64.b64encode(WITNESS.key).decode()):
