@@ -49,7 +49,8 @@ def _changes(value: Any) -> Iterator[tuple[str, Any]]:
             # The same digits to whoever reads hexadecimal ones, and another number to whoever is shown them.
             yield "in hexadecimal", format(value, "x")
         case str() if value.startswith("0x"):
-            yield "other", value[:-1] + format(int(value[-1], 16) ^ 1, "x")
+            if len(value) > 2:
+                yield "other", value[:-1] + format(int(value[-1], 16) ^ 1, "x")
             yield "shorter", value[:-2]
             yield "longer", value + "00"
             yield "half a byte longer", value + "0"

@@ -12,7 +12,7 @@ FILES = ("words.txt", "password.txt")
 
 def steady(text: str) -> str:
     """Without what depends on the moment."""
-    text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:]{8} ?[+-]\d{4}", "TIME", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:]{8} ?([+-]\d{4}|UTC)", "TIME", text)
     text = re.sub(r"\d+ \w+ ago|\bnow\b", "AGO", text)
     return re.sub(r"after \d+\.\d s", "after … s", text).strip()
 
@@ -24,7 +24,7 @@ def test_every_command_prints_what_the_page_shows(node: NodeProcess, tmp_path: P
         [text] = PAGE.code("text", name)
         reader.save(name, text)
     steps = PAGE.steps()
-    assert {step.line.split()[0] for step in steps} == {"cairn"}
+    assert {step.line.split()[0] for step in steps} == {"cairn", "curl"}
     hashes = Hashes()
     for line, shown in steps:
         printed = reader.run(hashes.translate(line))
@@ -33,5 +33,6 @@ def test_every_command_prints_what_the_page_shows(node: NodeProcess, tmp_path: P
 
 
 def test_every_command_has_its_place_on_the_page() -> None:
-    for name in ("send", "sign", "keys", "tx", "block", "account", "mempool", "chain", "watch"):
+    looking = ("tx", "block", "account", "mempool", "chain", "watch")
+    for name in ("send", "sign", "keys", *looking, "receipt", "statement", "check"):
         assert f"`cairn {name}" in PAGE.text

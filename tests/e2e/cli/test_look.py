@@ -116,7 +116,7 @@ def test_references_are_shown_by_each_command_and_what_is_not_text_in_hex(user: 
     assert shown["data"] == "0x" + "invoice אב 4711".encode().hex()
     assert (hidden["data"], "reference" in hidden) == ("0x1b5b33316d", False)
     assert 'reference    "invoice אב 4711"\n' in user.invoke("tx", shown["txHash"]).stdout
-    assert "data         0x1b5b33316d\n" in user.invoke("tx", hidden["txHash"], "--proof").stdout
+    assert "data         0x1b5b33316d\n" in user.invoke("tx", hidden["txHash"]).stdout
     heading, newest, before = user.invoke("account", "dev7", "--history").stdout.splitlines()
     assert heading.split()[-1] == "reference"
     assert newest.endswith(f"{hidden['txHash']}  0x1b5b33316d")
