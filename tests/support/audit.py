@@ -5,7 +5,8 @@ Where the blocks start after genesis, the state that they start from is checked 
 
 from hashlib import blake2b
 
-from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
+from cairn.domain.certificates import check_certificate, engine_chain_id, first_validators, lone_certificate
+from cairn.domain.errors import Corrupt, InvalidBlock, InvalidProof, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.headers import block_hash
@@ -37,7 +38,27 @@ def audit(chain: ChainStore) -> int:
     if replayed.history != chain.history:
         raise Corrupt(f"the history is not the one that follows from the blocks up to {chain.visible}")
     check_trees(chain)
+    _check_signatures(chain)
     return base
+
+
+def _check_signatures(chain: ChainStore) -> None:
+    """A chain that one node makes alone has one for each block but the first; any other has none."""
+    first = max(chain.base, 1)
+    found = [keys.decode_height(key) for key, _ in database_of(chain).scan(keys.SIGNATURES)]
+    expected = [] if chain.genesis.signer is None else list(range(first, chain.visible + 1))
+    if [height for height in found if height >= first] != expected:
+        raise Corrupt(f"the blocks {first} to {chain.visible} have not one signature each")
+    genesis, steps = chain.genesis, chain.steps()
+    chain_id, first_set = engine_chain_id(genesis), first_validators(genesis)
+    for height in expected:
+        block, signature = chain.find_header(height), chain.find_signature(height)
+        assert block is not None
+        assert signature is not None
+        try:
+            check_certificate(lone_certificate(block[1], signature, chain_id, first_set, steps), genesis)
+        except InvalidProof as refusal:
+            raise Corrupt(f"the signature of block {height} is not valid: {refusal}") from refusal
 
 
 def _replay(database: Database, base: int, head_height: int, genesis: Genesis) -> "_Replay":

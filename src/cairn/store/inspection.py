@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
+from cairn.domain.certificates import check_certificate, engine_chain_id, first_validators, lone_certificate
+from cairn.domain.errors import Corrupt, InvalidProof, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash
@@ -189,6 +190,8 @@ def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) 
     reader = ChainReader(database, head.height, 0 if base is None else keys.decode_height(base))
     try:
         header, history = _check_links(reader, head)
+        if genesis.signer is not None:
+            _check_signatures(reader, header, genesis)
         governance = database.get(keys.META, keys.GOVERNANCE_KEY)
         state_block = database.get(keys.META, keys.STATE_BLOCK_KEY)
         if state_block is None:
@@ -225,6 +228,20 @@ def _check_links(reader: ChainReader, head: StoredHead) -> tuple[BlockHeader, Hi
         expected = found[1].previous_hash
     assert newest is not None
     return newest
+
+
+def _check_signatures(reader: ChainReader, head: BlockHeader, genesis: Genesis) -> None:
+    """Check that blocks which one node makes alone have their signatures, and that the newest has a valid one."""
+    for height in range(max(1, reader.base, head.height - CHECKED_LINKS + 1), head.height + 1):
+        if reader.find_signature(height) is None:
+            raise Corrupt(f"block {height} has no signature in the store")
+    signature = reader.find_signature(head.height)
+    if signature is not None:
+        chain_id, first = engine_chain_id(genesis), first_validators(genesis)
+        try:
+            check_certificate(lone_certificate(head, signature, chain_id, first, reader.steps()), genesis)
+        except InvalidProof as refusal:
+            raise Corrupt(f"the signature of block {head.height} in the store is not valid: {refusal}") from None
 
 
 def _check_newest_writes(reader: ChainReader, state_block: BlockHash, genesis: Genesis) -> None:

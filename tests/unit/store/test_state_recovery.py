@@ -325,3 +325,17 @@ def test_the_governance_record_is_renewed(tmp_path: Path, found: list[RecoveredT
     check_same(killed(chain), chain)
     assert from_file(found)
     chain.close()
+
+
+def test_a_wrong_or_lost_signature_of_a_block_is_found(chain: ChainStore) -> None:
+    grow(chain, 3, 1)
+    for height in (1, 3):
+        key = keys.encode_height(height)
+        value = database_of(chain).get(keys.SIGNATURES, key)
+        plant(chain, keys.SIGNATURES, key, None)
+        with pytest.raises(Corrupt, match=f"block {height} has no signature in the store"):
+            killed(chain)
+        plant(chain, keys.SIGNATURES, key, value)
+    plant(chain, keys.SIGNATURES, keys.encode_height(3), flipped(value, 40))
+    with pytest.raises(Corrupt, match="the signature of block 3 in the store is not valid"):
+        killed(chain)
