@@ -69,6 +69,7 @@ def take(holder: Json, key: str, kind: Any, size: int | None = None) -> Any:
 
 
 # Keccak-256, as on Ethereum. Lane (x, y) of the state is number x + 5 y.
+ROWS = [(n, n - n % 5 + (n + 1) % 5, n - n % 5 + (n + 2) % 5) for n in range(25)]
 CONSTANTS, MOVES, register, x, y = [0] * 24, [(0, 0)] * 25, 1, 1, 0
 for turn in range(24):
     for bit in range(7):
@@ -84,11 +85,11 @@ def keccak(data: bytes) -> bytes:
     for at in range(0, len(data), 8):
         lanes[at % 136 // 8] ^= int.from_bytes(data[at : at + 8], "little")
         for constant in CONSTANTS if at % 136 == 128 else []:
-            column = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
-            parity = [column[x - 1] ^ column[x - 4] << 1 ^ column[x - 4] >> 63 for x in range(5)]
-            turned = [(lanes[here] ^ parity[here % 5]) % 2**64 << turn for here, turn in MOVES]
+            a, b, c, d, e = (lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5))
+            parity = [(u ^ v << 1 ^ v >> 63) % 2**64 for u, v in ((e, b), (a, c), (b, d), (c, e), (d, a))] * 5
+            turned = [(lanes[here] ^ parity[here]) << turn for here, turn in MOVES]
             lanes = [(lane | lane >> 64) % 2**64 for lane in turned]
-            lanes = [lanes[n] ^ ~lanes[n - n % 5 + (n + 1) % 5] & lanes[n - n % 5 + (n + 2) % 5] for n in range(25)]
+            lanes = [lanes[here] ^ ~lanes[right] & lanes[further] for here, right, further in ROWS]
             lanes[0] ^= constant
     return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
 
@@ -103,10 +104,13 @@ SECP_Y = 0x483ADA7726A3C4655DA4FBFC0E1108A8FD17B448A68554199C47D08FFB10D4B8
 
 
 def combine(a: int, p: Numbers, b: int, q: Numbers, add: Any, total: Numbers, field: int) -> Numbers:
-    """a p + b q, bit by bit, as x and y; `total` is the neutral point at first."""
-    addends = (total, p, q, add(p, q))
-    for bit in range(255, -1, -1):
-        total = add(add(total, total), addends[(a >> bit & 1) + 2 * (b >> bit & 1)])
+    """a p + b q as x and y, two bits at a time; `total` is the neutral point at first."""
+    sums = [total]
+    for n in range(1, 16):
+        sums.append(add(sums[n - 1], p) if n % 4 else add(sums[n - 4], q))
+    for bit in range(254, -2, -2):
+        total = add(total, total)
+        total = add(add(total, total), sums[(a >> bit & 3) + 4 * (b >> bit & 3)])
     need(total[2] != 0, "no key can have made this signature")
     return total[0] * pow(total[2], -1, field) % field, total[1] * pow(total[2], -1, field) % field
 
@@ -132,11 +136,10 @@ def ed25519(key: bytes, message: bytes, signature: bytes) -> bool:
 
 def secp_add(p: Numbers, q: Numbers) -> Numbers:
     """Algorithm 7 of Renes, Costello and Batina (2015), for y^2 = x^3 + 7."""
-    xx, yy, zz = p[0] * q[0], p[1] * q[1], 21 * p[2] * q[2]
-    xy, yz = p[0] * q[1] + p[1] * q[0], p[1] * q[2] + p[2] * q[1]
+    xx, yy, zz = 3 * p[0] * q[0] % SECP, p[1] * q[1], 21 * p[2] * q[2]
+    xy, yz = (p[0] * q[1] + p[1] * q[0]) % SECP, (p[1] * q[2] + p[2] * q[1]) % SECP
     xz, up, down = 21 * (p[0] * q[2] + p[2] * q[0]) % SECP, (yy + zz) % SECP, (yy - zz) % SECP
-    x, y, z = xy % SECP * down - yz % SECP * xz, 3 * xx * xz + down * up, up * yz + 3 * xx * xy
-    return x % SECP, y % SECP, z % SECP
+    return (xy * down - yz * xz) % SECP, (xx * xz + down * up) % SECP, (up * yz + xx * xy) % SECP
 
 
 def recover(hashed: bytes, r: int, s: int, parity: int) -> str:

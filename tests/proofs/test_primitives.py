@@ -1,7 +1,11 @@
 """The hashes and curves of verify.py against libraries that others wrote."""
 
+import ast
 import random
+import re
+import sys
 from hashlib import sha512
+from pathlib import Path
 
 import pytest
 from eth_utils.crypto import keccak
@@ -9,7 +13,7 @@ from eth_utils.crypto import keccak
 from cairn.domain import ed25519
 from cairn.domain.crypto import recover_sender, sign_digest
 from cairn.domain.errors import InvalidSignature
-from tests.support.proof_chain import consistency, path, root, seeded
+from tests.support.proof_chain import ProofChain, consistency, encode, path, root, seeded
 from verify import verify as verifier
 
 FIELD = 2**255 - 19
@@ -93,3 +97,44 @@ def test_climb_agrees_with_the_definition_of_the_tree(size: int) -> None:
                 with pytest.raises(verifier.NotProven):
                     verifier.check_leaf(leaves[wrong], index, size, path(index, leaves), root(leaves), "another leaf")
     assert [len(consistency(old, leaves)) for old in (0, size)] == [0, 0]
+
+
+def test_verifier_has_at_most_350_lines_of_code_and_needs_only_the_library_of_python_3_9() -> None:
+    source = Path(verifier.__file__).read_text()
+    # Fails on syntax that came after 3.9.
+    tree = ast.parse(source, feature_version=(3, 9))
+    texts = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = [line.strip() for number, line in enumerate(source.splitlines(), 1) if number not in texts]
+    assert len([line for line in lines if line and not line.startswith("#")]) <= 350
+    imported = re.findall(r"^(?:from|import) (\w+)", source, re.MULTILINE)
+    assert set(imported) <= {"__future__", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_as_genesis_or_file_are_refused_and_nothing_else_is_raised(seed: int) -> None:
+    rng = random.Random(seed)
+    chain = ProofChain("any bytes")
+    chain.add()
+    valid = encode(chain.finality(1, 1))
+    strange = [
+        rng.randbytes(rng.randrange(200)),
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"1" * 100_000,
+        b'{"chainId":' + b"9" * 10_000 + b"}",
+        b'{"chainId":1,"signer":7}',
+        b'{"chainId":1,"validators":[{"publicKey":"","power":"1"}]}',
+        b'{"chainId":1,"validators":{"a":1}}',
+        b'{"chainId":NaN,"signer":""}',
+        b'{"chainId":1.0,"signer":"' + b"A" * 43 + b'="}',
+    ]
+    for given in strange:
+        with pytest.raises(verifier.NotProven):
+            verifier.verify(chain.genesis, given)
+        with pytest.raises(verifier.NotProven):
+            verifier.verify(given, valid)
