@@ -1,7 +1,7 @@
 """The files that prove what the chain holds, from a whole node in process; each is checked from genesis alone."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,14 +23,21 @@ from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenHistory, 
 from cairn.domain.proof_files import AccountFile, ChangePath, FinalityFile, StatementFile, read_file
 from cairn.domain.statement_checks import ProvenStatement
 from cairn.domain.types import Address, Tx
+from cairn.store import keys
+from cairn.store.chain import ChainStore
 from cairn.store.keys import Version
+from cairn.store.rocks import WriteBatch
 from cairn.store.signing_key import SigningKey
 from tests.support.core_fixtures import ACCOUNTS, settings, signed, signed_of_each_type
 from tests.support.described import assert_described
+from tests.support.disk import database_of
 from tests.support.example_chain import example_answers
 from tests.support.proofs import proven
 from tests.support.public import assert_problem
 from tests.support.rest_node import RestNode, body_of, hash_of, rest_node
+from tests.support.signing import dev_signature
+from tests.support.snapshots import add_block, restore_snapshot, take_snapshot
+from tests.support.snapshots import pay as pay_once
 
 SENDER, RECIPIENT, BYSTANDER = ("0x" + account.hex() for account in ACCOUNTS[:3])
 STRANGER = "0x" + "77" * 20
@@ -481,3 +488,51 @@ async def test_a_pruned_node_proves_what_its_blocks_show(node: RestNode) -> None
 async def test_the_examples_of_the_api_are_what_a_node_answers(tmp_path: Path) -> None:
     """If the formats have changed: `python -m tests.support.example_chain`."""
     assert await example_answers(tmp_path) == OF_BLOCK
+
+
+def start_from_snapshot(directory: Path, height: int, payers: Mapping[int, Sequence[int]]) -> None:
+    """A data directory that begins with the state after block `height`; `payers` by the height of their payments."""
+    with (
+        closing(ChainStore.open(directory / "source", dev_genesis())) as source,
+        closing(ChainStore.open(directory / "data", dev_genesis())) as copy,
+    ):
+        for number in range(1, height + 1):
+            outcome = add_block(source, [pay_once(source, payer, ACCOUNTS[payer + 1]) for payer in payers[number]])
+        restore_snapshot(copy, take_snapshot(source, height))
+        batch = WriteBatch(database_of(copy))
+        signature = dev_signature(dev_genesis(), outcome)
+        assert signature is not None
+        batch.put(keys.SIGNATURES, keys.encode_height(height), signature.signature)
+        database_of(copy).write(batch)
+
+
+async def test_a_node_that_began_with_a_snapshot_proves_what_came_after_it(tmp_path: Path) -> None:
+    base, head = 6, 9
+    start_from_snapshot(tmp_path, base, {1: [0], 2: [4], 3: [2], 4: [4], 5: [4], 6: [0, 4]})
+    async with rest_node(tmp_path) as node:
+        await pay(node, signed(2))
+        await pay(node, signed(1, sender=2))
+        node.mine()
+        for height in range(base):
+            await refused(node, f"/block/{height}/finality", 404, "BLOCK_NOT_KEPT")
+        for first in range(base, head):
+            assert (await proven(node, f"/block/{first}/finality", FinalBlock)).block.header.height == first
+            assert (await proven(node, f"/history/proof?from={first}", ProvenHistory)).second.header.height == head
+        assert (await proven(node, f"/tx/{hash_of(signed(2))}/receipt", ProvenPayment)).tx == signed(2)
+        # Touched by blocks 0, 1, 6 and 7: what block 6 changed is not known here, only what it left.
+        for height in range(base):
+            detail = await refused(node, f"/account/{SENDER}/proof?height={height}", 404, "BLOCK_NOT_KEPT")
+            assert "from block 6 on" in detail
+        for height, nonce in ((6, 2), (7, 3), (8, 3), (9, 3)):
+            found = await proven(node, f"/account/{SENDER}/proof?height={height}", ProvenAccount)
+            assert found.account.nonce == nonce
+        statement = await proven(node, f"/account/{SENDER}/statement", ProvenStatement)
+        assert (statement.first, [entry.block.header.height for entry in statement.entries]) == (7, [7])
+        # Touched by blocks 0, 3 and 8, and by genesis only: all since then is known.
+        for account, touched in ((ACCOUNTS[2], 3), (ACCOUNTS[8], 0)):
+            for height in range(touched, head + 1):
+                found = await proven(node, f"/account/0x{account.hex()}/proof?height={height}", ProvenAccount)
+                assert found.last_touch == (8 if touched and height >= 8 else touched)
+            statement = await proven(node, f"/account/0x{account.hex()}/statement", ProvenStatement)
+            assert statement.first == touched + 1
+        assert (await proven(node, f"/account/{STRANGER}/statement?from=0", ProvenStatement)).entries == ()
