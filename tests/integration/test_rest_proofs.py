@@ -111,6 +111,7 @@ async def test_nothing_is_proven_of_a_chain_without_a_signed_block(node: RestNod
         await refused(node, path, 404, "NOT_SIGNED_YET")
     for path in (f"/account/{SENDER}/proof", f"/account/{SENDER}/statement"):
         await refused(node, path, 404, "NOT_SIGNED_YET")
+        await refused(node, f"{path}?{'height' if path.endswith('proof') else 'from'}=1", 404, "BLOCK_NOT_FOUND")
 
 
 async def test_history_is_proven_between_any_two_blocks(node: RestNode) -> None:

@@ -122,10 +122,15 @@ class ProofReads:
         bare = msgspec.structs.replace(certificate, steps=())
         return Signed(bare, known.before(certificate.signed), header, known.reverts)
 
-    async def check_signed(self, height: int, signed: Signed) -> None:
-        """Check that the newest signed block is not below `height`. Raises `BlockNotFound` or `NotSignedYet`."""
-        if height > signed.height:
+    async def check_made(self, height: int) -> None:
+        """Check that there is such a block, whether it is kept or not. Raises `BlockNotFound`."""
+        self._view.get_info()
+        if height > self._view.height:
             await self._view.check_height(height)
+
+    def check_signed(self, height: int, signed: Signed) -> None:
+        """Check that the newest signed block is not below `height`. Raises `NotSignedYet`."""
+        if height > signed.height:
             raise NotSignedYet(f"no signature covers block {height} yet; the latest that one covers is {signed.height}")
 
     def check_unchanged(self, signed: Signed) -> None:
@@ -189,8 +194,9 @@ class ProofReads:
         """
         self._view.get_info()
         if height is not None:
+            await self.check_made(height)
             signed = await self.signed(None)
-            await self.check_signed(height, signed)
+            self.check_signed(height, signed)
             found = await self._before_next_change(address, height, signed)
             if found is not None:
                 return found

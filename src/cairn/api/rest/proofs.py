@@ -154,9 +154,11 @@ class Proofs:
         first, last = number_of(query, "from"), number_of(query, "to")
         if first is not None and last is not None and first > last:
             raise InvalidQuery(f"from must not be above to; they are {first} and {last}")
+        if first is not None:
+            await self._reads.check_made(first)
         held = await self._reads.held(address, last)
         if first is not None:
-            await self._reads.check_signed(first, held.signed)
+            self._reads.check_signed(first, held.signed)
         statement = Statement(self._view, self._reads, address, held)
         first = statement.opening(first)
         await statement.check_length(first)
