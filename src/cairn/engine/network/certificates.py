@@ -16,6 +16,9 @@ from cairn.store.chain import ChainStore
 
 KEPT = 64
 """Certificates that are kept in memory. With a hundred validators each has about 30 kB, without the steps."""
+MOST_AT_ONE_HEAD = 8
+"""Old blocks whose own signatures are looked for before the next block comes: with a hundred validators that takes a
+tenth of a second. For more of them the newest signatures serve as well, whoever asks."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -37,20 +40,29 @@ class Certificates:
         """Those that name their block directly, by its height."""
         self._newest: tuple[int, _Known] | None = None
         """With the head at which it was asked for."""
+        self._looked_at = self._looks = 0
+        """How many old blocks were looked for at this head."""
+        self._failures = 0
 
     async def certificate(self, height: int | None) -> Certificate:
         """One that names the block itself, or else the newest, if that is not for an older block.
 
         Raises `NotSignedYet` or `EngineUnavailable`.
         """
-        try:
-            async with self._asking:
+        failures = self._failures
+        async with self._asking:
+            # Who has waited behind a time-out does not wait for one more.
+            if failures != self._failures:
+                raise EngineUnavailable("CometBFT does not answer")
+            try:
                 found = None if height is None else await self._find_direct(height)
                 found = found or await self._find_newest()
-        except (RpcAway, TimeoutError) as away:
-            raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
-        except InvalidProof as wrong:
-            raise EngineUnavailable(f"CometBFT's signatures prove nothing: {wrong}") from None
+            except (RpcAway, TimeoutError) as away:
+                self._failures += 1
+                raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
+            except InvalidProof as wrong:
+                self._failures += 1
+                raise EngineUnavailable(f"CometBFT's signatures prove nothing: {wrong}") from None
         if found is None or (height is not None and found.block < height):
             raise NotSignedYet("no signature names the block, or a later one, yet: it takes the next block")
         return found.certificate
@@ -58,7 +70,7 @@ class Certificates:
     async def _find_direct(self, height: int) -> _Known | None:
         known = self._kept.use(height)
         block = self._chain.find_header(height)
-        if known is not None or block is None or not self._is_named(height, block[1]):
+        if known is not None or block is None or not self._is_named(height, block[1]) or not self._may_look():
             return known
         commit = await self._rpc.commit(height + 1)
         # CometBFT may not have it any more.
@@ -68,6 +80,12 @@ class Certificates:
         """Whether the header of CometBFT after this block exists and names it: it changed the state."""
         is_change = header.tx_count > 0 or height == 0 or self._chain.has_governance(height)
         return is_change and height < self._chain.visible
+
+    def _may_look(self) -> bool:
+        if self._looked_at != self._chain.visible:
+            self._looked_at, self._looks = self._chain.visible, 0
+        self._looks += 1
+        return self._looks <= MOST_AT_ONE_HEAD
 
     async def _find_newest(self) -> _Known | None:
         head = self._chain.visible

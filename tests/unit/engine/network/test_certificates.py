@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from cairn.domain.certificates import Certificate, SignedBlock, check_certificate, signed_height
 from cairn.domain.errors import Corrupt, EngineUnavailable, NotSignedYet
+from cairn.engine.network.certificates import MOST_AT_ONE_HEAD, Certificates
 from cairn.engine.network.steps import NONE_MISSING, RETRY_S
 from cairn.store import keys
 from cairn.store.rocks import WriteBatch
@@ -105,6 +107,34 @@ async def test_who_asks_again_costs_cometbft_nothing(chain: SignedChain) -> None
     chain.decide()
     await chain.certificates.certificate(None)
     assert len(chain.rpc.asked) == 3
+
+
+async def test_who_asks_for_many_old_blocks_gets_the_newest_signatures_for_most_of_them(chain: SignedChain) -> None:
+    heights = [chain.decide(signed(nonce)) for nonce in range(MOST_AT_ONE_HEAD + 5)]
+    newest = heights[-2]
+    found = [(await proven(chain, height)).header.height for height in heights[:-2]]
+    assert found == [*heights[:MOST_AT_ONE_HEAD], *[newest] * 3]
+    assert len(chain.rpc.asked) == MOST_AT_ONE_HEAD + 1
+    # Those that are known cost nothing, and with the next block others may be looked for.
+    assert (await proven(chain, heights[0])).header.height == heights[0]
+    chain.decide()
+    assert (await proven(chain, heights[-3])).header.height == heights[-3]
+
+
+async def test_who_waits_while_cometbft_does_not_answer_waits_for_one_timeout(chain: SignedChain) -> None:
+    chain.decide(signed(0))
+    chain.decide()
+
+    async def hang(height: int | None = None) -> None:
+        await asyncio.sleep(2)
+        raise TimeoutError
+
+    chain.certificates = Certificates(chain.store, chain.steps, SimpleNamespace(commit=hang))
+    began = asyncio.get_running_loop().time()
+    questions = (chain.certificates.certificate(1) for _ in range(10))
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    assert all(isinstance(answer, EngineUnavailable) for answer in answers)
+    assert asyncio.get_running_loop().time() - began == 2
 
 
 # Changes of validators.
