@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NoReturn
 
 import msgspec
@@ -70,6 +71,9 @@ DEV_SIGNING_SEED = bytes.fromhex("877b03dca164d49f5d9098bcf24538bb0923b1affa5228
 DEV_SIGNER = bytes.fromhex("61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f")
 """Its public half."""
 
+DIGESTS_KEPT = 4
+"""Each check of a signature needs the digest of its genesis, which takes seconds with a million accounts."""
+
 DEV_CHAIN_ID = 1337
 DEV_BALANCE = 10_000 * COIN
 """The first balance of each dev account."""
@@ -94,6 +98,10 @@ class Genesis(msgspec.Struct, frozen=True):
     """Who may change the validators; None means nobody."""
     max_data_bytes: int = MAX_DATA_BYTES
     """The most data that a transfer may carry; 0 forbids it."""
+
+    def __hash__(self) -> int:
+        """Not of the balances, of which there may be a million."""
+        return hash((self.chain_id, self.timestamp, len(self.alloc), self.signer))
 
     @property
     def rules(self) -> Rules:
@@ -161,6 +169,7 @@ def _validator_fields(validator: ValidatorRecord) -> dict[str, object]:
     }
 
 
+@lru_cache(maxsize=DIGESTS_KEPT)
 def genesis_digest(genesis: Genesis) -> bytes:
     """Identifies the chain, however its file is written."""
     return keccak256(encode_genesis(genesis))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cairn.domain.crypto import checksum_address
+from cairn.domain.crypto import checksum_address, keccak256
 from cairn.domain.ed25519 import public_key_of
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.genesis import (
@@ -66,6 +66,15 @@ def test_a_network_names_its_validators_instead_of_a_signer() -> None:
     genesis = parse_genesis(written(signer=None, validators=[VALIDATOR]))
     assert (genesis.signer, [each.public_key for each in genesis.validators]) == (None, [DEV_SIGNER])
     assert parse_genesis(encode_genesis(genesis)) == genesis
+
+
+def test_the_digest_of_a_large_genesis_is_computed_once() -> None:
+    genesis = parse_genesis(written())
+    before = genesis_digest.cache_info().misses
+    assert genesis_digest(genesis) == keccak256(encode_genesis(genesis))
+    assert genesis_digest(parse_genesis(written())) == genesis_digest(genesis)
+    assert genesis_digest.cache_info().misses <= before + 1
+    assert genesis_digest(parse_genesis(written(gasPrice=11))) != genesis_digest(genesis)
 
 
 def test_everybody_can_sign_for_a_dev_chain() -> None:

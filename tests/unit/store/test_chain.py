@@ -311,6 +311,7 @@ def test_an_audit_replays_real_blocks(directory: Path) -> None:
         (keys.META, None, None, "the state tree is not the one"),
         (keys.CHANGES, keys.encode_height(1), bytes(96), "list of touched accounts"),
         (keys.HISTORY, keys.encode_history_key(1, 0), bytes(32), "node of the history"),
+        (keys.SIGNATURES, keys.encode_height(1), bytes(64), "the signature of block 1 is not valid"),
     ],
 )
 def test_an_audit_finds_each_wrong_entry(
