@@ -5,13 +5,12 @@ import structlog
 from cairn.domain.certificates import (
     BlockSignature,
     Certificate,
-    check_certificate,
     engine_chain_id,
     first_validators,
     lone_certificate,
     sign_block,
 )
-from cairn.domain.errors import Corrupt, EngineUnavailable, InvalidProof, NotSignedYet
+from cairn.domain.errors import EngineUnavailable, NotSignedYet
 from cairn.domain.types import SealedBlock
 from cairn.store.chain import ChainStore
 from cairn.store.signing_key import SigningKeys, key_text
@@ -23,14 +22,13 @@ class BlockSigner:
     """Signs each block with the key that the chain names, and hands over to its successor if there is one."""
 
     def __init__(self, chain: ChainStore, keys: SigningKeys) -> None:
-        """Find the key that signs now. Raises `NoSigningKey`, or `Corrupt` for a head with a wrong signature."""
+        """Find the key that signs now. Raises `NoSigningKey`."""
         self._chain = chain
         self._keys = keys
         # Once: genesis may name a million accounts, and all of it is hashed.
         self._chain_id, self._first = engine_chain_id(chain.genesis), first_validators(chain.genesis)
         self._steps = chain.steps()
         self._key = keys.key_of(self._signer())
-        self._check_head()
         keys.settle(self._key.public_key)
 
     def sign(self, block: SealedBlock) -> BlockSignature:
@@ -74,11 +72,3 @@ class BlockSigner:
     def _signer(self) -> bytes:
         validators = self._steps[-1].validators if self._steps else self._first
         return validators[0].key
-
-    def _check_head(self) -> None:
-        if self._chain.visible == 0:
-            return
-        try:
-            check_certificate(self.certificate(), self._chain.genesis)
-        except (InvalidProof, NotSignedYet) as damage:
-            raise Corrupt(f"the newest block, {self._chain.visible}, is not signed as it must be: {damage}") from None
