@@ -38,4 +38,4 @@ class TreeUpkeep(Upkeep):
             # The former file is as good; the next start only takes longer.
             log.error("could not write the state tree", reason=failure.detail)
         else:
-            log.info("the state tree is on disk", seconds=round(time.monotonic() - begun_at, 3))
+            log.debug("the state tree is on disk", seconds=round(time.monotonic() - begun_at, 3))

@@ -26,6 +26,8 @@ from cairn.store.tree_file import LEAF_BYTES, TreeMark, read_tree, tree_path
 MOST_SHARE = 4
 """Where blocks may have changed more than such a part of the leaves since, reading all accounts is quicker."""
 
+TOLD_S = 1.0
+
 log = structlog.get_logger("cairn.store")
 
 
@@ -59,12 +61,15 @@ def recover_tree(
         # The file has a checksum, and the accounts too; one of the two was written wrong.
         file = "" if saved is None else f"; without {tree_path(path)} it is read from the accounts alone"
         raise Corrupt(f"the stored state is not the one that block {header.height} commits to{file}")
-    log.info(
+    took_s = time.monotonic() - begun_at
+    # A line for each revert of a dev chain would be noise.
+    tell = log.info if took_s >= TOLD_S else log.debug
+    tell(
         "the state tree is back",
         accounts=tree.size - 1,
         source="all accounts" if saved is None else f"its file of block {saved.height}",
         computed=age,
-        seconds=round(time.monotonic() - begun_at, 3),
+        seconds=round(took_s, 3),
     )
     return RecoveredTree(tree, saved, age)
 
