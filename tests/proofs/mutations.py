@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ def mutate(rng: random.Random, all_valid: list[Valid]) -> Case:
         [other for other in all_valid if rng.random() < 0.3 or other.case.genesis == chosen.case.genesis]
     )
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        if rng.random() < 0.75:
+        # What an earlier edit has emptied may have no part to choose.
+        with suppress(IndexError):
             rng.choice(PART_EDITS)(rng, file, donor.file)
     content = encode(file)
     if rng.random() < 0.3 or file == chosen.file:
@@ -55,11 +57,16 @@ def mutate(rng: random.Random, all_valid: list[Valid]) -> Case:
     return chosen.case._replace(name=f"altered: {chosen.case.name}", file=content, at=at, witness=witness)
 
 
+def _copy(rng: random.Random, parts: Sequence[Any]) -> Any:
+    """A copy, because later edits alter it."""
+    return deepcopy(rng.choice(parts))
+
+
 def _replace_by_donor(rng: random.Random, file: Json, donor: Json) -> None:
     """A part by the part of the same name of another file."""
     holder, key = rng.choice(list(places(file)))
     same = [part[name] for part, name in places(donor) if name == key and type(part[name]) is type(holder[key])]
-    holder[key] = deepcopy(rng.choice(same or [0]))
+    holder[key] = _copy(rng, same or [0])
 
 
 def _swap_within(rng: random.Random, file: Json, donor: Json) -> None:
@@ -101,12 +108,12 @@ def _digit(rng: random.Random, file: Json, donor: Json) -> None:
 
 def _strange(rng: random.Random, file: Json, donor: Json) -> None:
     holder, key = rng.choice(list(places(file)))
-    holder[key] = deepcopy(rng.choice(STRANGE))
+    holder[key] = _copy(rng, STRANGE)
 
 
 def _unknown(rng: random.Random, file: Json, donor: Json) -> None:
     objects = [file, *(holder[key] for holder, key in places(file) if isinstance(holder[key], dict))]
-    rng.choice(objects)[rng.choice(("note", "state", "change", "next", "descendants", "format"))] = rng.choice(STRANGE)
+    rng.choice(objects)[rng.choice(("note", "state", "change", "next", "descendants", "format"))] = _copy(rng, STRANGE)
 
 
 PART_EDITS: tuple[Callable[[random.Random, Json, Json], None], ...] = (
