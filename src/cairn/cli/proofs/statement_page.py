@@ -6,11 +6,13 @@ from html import escape
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.proofs.verdict import (
+    claim,
     exact_amount,
     finality_pairs,
     limits,
     purpose,
     set_text,
+    standing,
     utc,
 )
 from cairn.domain.crypto import checksum_address
@@ -63,13 +65,16 @@ def _csv_rows(entry: StatementEntry, address: Address) -> list[tuple[object, ...
 
 
 _STYLE = """
-body { font: 11pt/1.4 system-ui, sans-serif; color: #111; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 11pt/1.4 system-ui, sans-serif; color: #111; max-width: 66rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .25rem .75rem .25rem 0;
 vertical-align: top; border-bottom: 1px solid #ccc } th { font-weight: 600 }
+.changes { font-size: 9pt } .time { white-space: nowrap }
 .amount { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-.code { font: 9pt/1.4 ui-monospace, monospace; overflow-wrap: anywhere } .facts th { width: 8rem; white-space: nowrap }
+.code { font: 8pt/1.4 ui-monospace, monospace; overflow-wrap: anywhere }
+.facts th { width: 8rem; white-space: nowrap }
 thead { display: table-header-group } tr { break-inside: avoid }
+@page { size: landscape; margin: 15mm }
 @media print { body { margin: 0; max-width: none } }
 """
 
@@ -101,9 +106,10 @@ def statement_page(proven: ProvenStatement, genesis: Genesis) -> str:
 </head>
 <body>
 <h1>Statement of account</h1>
+<p>{escape(standing(proven.finality))}: {escape(claim(proven))}.</p>
 {_facts(summary)}
 <h2>Changes</h2>
-{empty}<table><thead><tr>{head}</tr></thead><tbody>
+{empty}<table class=changes><thead><tr>{head}</tr></thead><tbody>
 {changes}</tbody></table>
 <h2>Who signed it</h2>
 {_facts(facts)}
@@ -142,7 +148,7 @@ def _page_rows(entry: StatementEntry, address: Address) -> str:
         sign = "+" if entry.set_by_hand > 0 else "−"
         lines.append(("set", set_text(entry), f"{sign}{format_amount(abs(entry.set_by_hand))}", ""))
     lines = lines or [("touched", "", "", "")]
-    place = f"<td>{entry.block.header.height}</td><td>{utc(entry.block.header.timestamp)}</td>"
+    place = f"<td>{entry.block.header.height}</td><td class=time>{utc(entry.block.header.timestamp)}</td>"
     rows = ""
     for number, (what, other, amount, fee) in enumerate(lines, 1):
         balance = format_amount(entry.after.balance) if number == len(lines) else ""
