@@ -1,6 +1,5 @@
 """A node and a witness of a toy chain, as far as the commands about proofs ask them."""
 
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from eth_utils.crypto import keccak
@@ -20,6 +19,8 @@ class ToyNode(JsonServer):
     def __init__(self, chain: ProofChain, head: int | None = None) -> None:
         self.chain = chain
         self.head = chain.height if head is None else head
+        self.empty = 0
+        """How many blocks of the chain are after the signed one, and not signed."""
         self.unsigned = 0
         """How often it first says that nothing is signed yet."""
         self.lies: dict[str, Json] = {}
@@ -33,8 +34,6 @@ class ToyNode(JsonServer):
             return 200, {"status": "ok"}
         if url.path == "/genesis":
             return 200, self.chain.genesis
-        if url.path == "/chain":
-            return 200, self._chain()
         if self.unsigned:
             self.unsigned -= 1
             return problem(404, "NOT_SIGNED_YET")
@@ -56,7 +55,7 @@ class ToyNode(JsonServer):
             case ["account", address, "statement"]:
                 return 200, encode(chain.statement(bytes.fromhex(address[2:]), query["from"], query["to"], head))
             case ["account", address]:
-                found = [block.height for block in chain.blocks[: head + 1] if block.time <= query["time"]]
+                found = [block.height for block in chain.blocks[: head + self.empty + 1] if block.time <= query["time"]]
                 if not found:
                     return problem(404, "BLOCK_NOT_FOUND")
                 state = {"address": address, "balance": 0, "nonce": 0, "pendingNonce": 0, "blockHeight": found[-1]}
@@ -66,20 +65,6 @@ class ToyNode(JsonServer):
             case ["history", "proof"]:
                 return 200, encode(chain.history(query["from"], query["to"], max(head, query["to"])))
         return problem(404, "PATH_NOT_FOUND")
-
-    def _chain(self) -> dict[str, Any]:
-        block = self.chain.blocks[self.head]
-        return {
-            "version": "0",
-            "engine": "embedded",
-            "chainId": self.chain.chain_id,
-            "gasPrice": self.chain.gas_price,
-            "blockGasLimit": 30_000_000,
-            "maxDataBytes": 256,
-            "genesis": hexed(self.chain.digest),
-            "head": {"blockHeight": self.head, "hash": hexed(block.hash), "timestamp": block.time},
-            "mempool": {"pending": 0, "queued": 0, "limit": 1},
-        }
 
 
 class ToyWitness(JsonServer):

@@ -21,7 +21,7 @@ from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client.async_reads import PROBE
 from cairn.client.errors import ApiError, BlockNotFound, ClientError
-from cairn.client.models import AccountState, Chain
+from cairn.client.models import AccountState
 from cairn.client.transport import Transport, delays, path_of
 from cairn.domain.certificates import hex_text, read_header, read_hex
 from cairn.domain.errors import InvalidConfig
@@ -41,7 +41,6 @@ DAY = timedelta(days=1)
 _is_hash = re.compile(r"0x[0-9a-fA-F]{64}").fullmatch
 _is_height = re.compile(r"[0-9]{1,16}").fullmatch
 _is_date = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
-_CHAIN = Decoder(Chain)
 _ACCOUNT = Decoder(AccountState)
 
 
@@ -170,10 +169,7 @@ class ProofNode:
 
     async def proof(self, path: str, kind: type[P], query: dict[str, int] | None = None) -> tuple[bytes, P]:
         """A file with the signatures of all witnesses, and what it proves. Raises `CommandFailed`."""
-        raw = await self._signed(path, query or {})
-        proven = proven_by(raw, Trust(self._genesis))
-        if not isinstance(proven, kind):
-            raise CommandFailed(f"not proven: {self._transport.url}{path} is another kind of proof", NOT_PROVEN)
+        raw, proven = await self._checked(path, kind, query or {})
         if not self._witnesses:
             return raw, proven
         file = read_file(raw)
@@ -183,6 +179,13 @@ class ProofNode:
         witnessed = proven_by(raw, Trust(self._genesis, witnesses=keys))
         assert isinstance(witnessed, kind)
         return raw, witnessed
+
+    async def _checked(self, path: str, kind: type[P], query: dict[str, int]) -> tuple[bytes, P]:
+        raw = await self._signed(path, query)
+        proven = proven_by(raw, Trust(self._genesis))
+        if not isinstance(proven, kind):
+            raise CommandFailed(f"not proven: {self._transport.url}{path} is another kind of proof", NOT_PROVEN)
+        return raw, proven
 
     async def first_height(self, when: int | datetime | None, address: str) -> int:
         """The first block of a day, or the height itself."""
@@ -197,13 +200,15 @@ class ProofNode:
         return before + 1
 
     async def last_height(self, when: int | datetime | None, address: str) -> int:
-        """The last block of a day, the height itself, or the newest block."""
+        """The last block of a day, the height itself, or the newest that is signed."""
         if isinstance(when, int):
             return when
-        head = (await self._transport.get("/chain", _CHAIN)).head.block_height
+        # Not the latest of all: on a network, empty blocks at the end are signed with the next payment only.
+        _, newest = await self._checked(path_of("account", address, "proof"), ProvenAccount, {})
+        head = newest.finality.block.header.height
         if when is None or when.timestamp() > time.time():
             return head
-        last = await self._height_at(int(when.timestamp()) - 1, address)
+        last = min(head, await self._height_at(int(when.timestamp()) - 1, address))
         if last < head and (await self._header_time(last + 1)) < when.timestamp():
             raise CommandFailed(f"not proven: block {last} is not the last before {when:%Y-%m-%d %H:%M}", NOT_PROVEN)
         return last
@@ -216,8 +221,8 @@ class ProofNode:
 
     async def _header_time(self, height: int) -> int:
         """The proven time of a block, so that no node moves the ends of a statement."""
-        proven = proven_by(await self._signed(path_of("block", height, "finality"), {}), Trust(self._genesis))
-        if not isinstance(proven, FinalBlock) or proven.block.header.height != height:
+        _, proven = await self._checked(path_of("block", height, "finality"), FinalBlock, {})
+        if proven.block.header.height != height:
             raise CommandFailed(f"not proven: the node did not prove block {height}", NOT_PROVEN)
         return proven.block.header.timestamp
 
@@ -272,7 +277,8 @@ class ProofNode:
 
         found = await self._waited(asked)
         if found is None:
-            raise TimedOut(f"the validators have not signed it within {self._wait_s:g} s; try again", NOT_SIGNED_YET)
+            told = f"no signature covers it within {self._wait_s:g} s"
+            raise TimedOut(f"{told}; empty blocks at the end are signed with the next payment", NOT_SIGNED_YET)
         return found
 
     async def _waited(self, attempt: Callable[[], Awaitable[T | None]]) -> T | None:

@@ -112,7 +112,7 @@ def test_the_command_waits_for_signatures_but_not_for_ever(chain: ProofChain, pr
         assert cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis).exit_code == 0
         node.unsigned = 10**6
         late = cairn(node, "receipt", tx_hash(chain), "-o", proof, "--genesis", genesis, "--force", "--wait", 0.1)
-    assert (late.exit_code, "have not signed it within 0.1 s" in late.stderr) == (6, True)
+    assert (late.exit_code, "no signature covers it within 0.1 s" in late.stderr) == (6, True)
 
 
 # Witnesses.
@@ -234,6 +234,15 @@ def test_dates_are_whole_days_in_utc() -> None:
     assert f"the newest signed block, {chain.height}, is of 2025-01-04" in future.stderr
     early = stated(chain, "--from", "2024-01-01", "--to", "2024-12-31", "--json")
     assert early.exit_code == 4
+
+
+def test_a_statement_ends_at_the_newest_signed_block_if_empty_ones_follow() -> None:
+    chain = days()
+    with ToyNode(chain, head=4) as node:
+        node.empty = 2
+        for end in ("latest", "2025-01-02"):
+            result = cairn(node, "statement", hexed(CAROL.address), "--to", end, "--json")
+            assert (result.exit_code, json.loads(result.stdout)["to"]) == (0, 4)
 
 
 def test_a_node_that_moves_the_ends_of_a_statement_is_refused() -> None:
