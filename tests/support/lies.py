@@ -48,6 +48,8 @@ def _changes(value: Any) -> Iterator[tuple[str, Any]]:
             yield "less", value - 1
             # The same digits to whoever reads hexadecimal ones, and another number to whoever is shown them.
             yield "in hexadecimal", format(value, "x")
+        case "0x":
+            yield "longer", "0x00"
         case str() if value.startswith("0x"):
             if len(value) > 2:
                 yield "other", value[:-1] + format(int(value[-1], 16) ^ 1, "x")

@@ -19,6 +19,8 @@ EMPTY_BLOCKS = 30
 TRANSFERS = 60
 """More than a page of a block's transactions and of an account's history."""
 RICH = dev_account(0).address
+DEV_SIGNED = "Signed with a key that everybody has"
+"""What the explorer says of a proof that holds, on a dev chain."""
 
 
 def make_block(node: PublicNode, to: str = RICH, value: int = 1) -> None:

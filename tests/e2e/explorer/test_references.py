@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from cairn.domain.types import intrinsic_gas
-from tests.e2e.explorer.conftest import Axe, Visit, fact
+from tests.e2e.explorer.conftest import DEV_SIGNED, Axe, Visit, fact
 from tests.e2e.explorer.test_sending import WALLET, confirmed_hash
 from tests.support.browser import Theme, Visitor
 from tests.support.node_process import NodeProcess
@@ -69,7 +69,7 @@ def test_a_reference_is_text_beside_its_bytes_and_its_proof_holds(
     expect(fact(page, "Data")).to_contain_text(f"{len(data)} bytes")
     is_plain = text in (PLAIN, MARKUP, LONG, FORMULA)
     expect(fact(page, "Reference").get_by_text(MARK)).to_have_count(0 if is_plain else 1)
-    expect(page.get_by_text("Verified in this page")).to_be_visible()
+    expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
     assert is_within_the_window(page)
 
 
@@ -97,7 +97,7 @@ def test_data_that_is_not_printable_text_is_shown_as_bytes_only(
     expect(fact(page, "Data").locator(".code")).to_have_text("0x" + data.hex())
     expect(fact(page, "Data")).to_contain_text("not text")
     expect(page.locator(".reference")).to_have_count(0)
-    expect(page.get_by_text("Verified in this page")).to_be_visible()
+    expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
 
 
 @pytest.mark.parametrize("is_phone", [False, True])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.e2e.explorer.conftest import DEV_SIGNED
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
 from tests.support.pace import Pace
@@ -151,9 +152,9 @@ def test_full_mempool_and_then_a_full_block(reader: Reader, node: PublicNode) ->
     mine(node, 1)
     head = node.read("/chain")["head"]["blockHeight"]
     reader.measure(f"/block/{head}")
-    expect(reader.page.get_by_text("Transaction hashes verified")).to_be_visible()
+    expect(reader.page.get_by_text(DEV_SIGNED)).to_be_visible()
     reader.measure(f"/account/{SENDERS[0]}")
     reader.measure("/accounts")
     tx_hash = node.read(f"/block/{head}")["transactions"][PENDING // 2]
     reader.measure(f"/tx/{tx_hash}")
-    expect(reader.page.get_by_text("Verified in this page")).to_be_visible()
+    expect(reader.page.get_by_text(DEV_SIGNED)).to_be_visible()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.e2e.explorer.conftest import Visit
+from tests.e2e.explorer.conftest import DEV_SIGNED, Visit
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess, clean_environment, command
 from tests.support.public import PublicNode
@@ -67,7 +67,7 @@ def test_a_payment_from_a_dev_account_is_confirmed(visit: Visit, node: PublicNod
     assert (tx["from"], tx["to"], tx["value"]) == (OTHER.lower(), recipient.lower(), COIN + 1)
     expect(page.locator("#announcer")).to_have_text(f"Confirmed in block {tx['blockHeight']}")
     page.locator(".progress a[href*='#/tx/']").click()
-    expect(page.get_by_text("Verified in this page")).to_be_visible()
+    expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
 
 
 def test_mistakes_are_named_where_they_are(visit: Visit) -> None:
@@ -208,7 +208,7 @@ def test_pending_transaction_turns_confirmed_by_itself(visit: Visit, node: Publi
     expect(visit().open().locator(".stats")).to_contain_text("Queued1")
     node.submit(sign_transfer(sender, RICH, 1, nonce))
     expect(page.locator(".page-head")).to_contain_text("Confirmed")
-    expect(page.get_by_text("Verified in this page")).to_be_visible()
+    expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
 
 
 def test_a_chain_that_holds_no_keys_offers_none(tmp_path: Path, browser: Browser) -> None:

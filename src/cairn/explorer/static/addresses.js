@@ -1,7 +1,7 @@
 // Addresses: told apart from other text, and spelled with the checksum of EIP-55.
 
 import { toHex } from "./bytes.js";
-import { keccak256 } from "./keccak.js";
+import { keccak256 } from "./verify.mjs";
 
 const ADDRESS = /^0x[0-9a-f]{40}$/i;
 const REMEMBERED = 2_000;
@@ -15,7 +15,7 @@ export const isAddress = (text) => ADDRESS.test(text);
 /** @param {string} lower */
 function spell(lower) {
     const digits = lower.slice(2);
-    const mask = toHex(keccak256(encoder.encode(digits))).slice(2);
+    const mask = keccak256(toHex(encoder.encode(digits)).slice(2));
     const cased = [...digits].map((digit, index) => (mask[index] >= "8" ? digit.toUpperCase() : digit));
     return `0x${cased.join("")}`;
 }

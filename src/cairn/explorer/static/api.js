@@ -17,11 +17,9 @@ import { queryOf } from "./routes.js";
  * @typedef {import("../answers.d.ts").Header} Header
  * @typedef {import("../answers.d.ts").MempoolItem} MempoolItem
  * @typedef {import("../answers.d.ts").PendingTransaction} Pending
- * @typedef {import("../answers.d.ts").Proof} Proof
  * @typedef {import("../answers.d.ts").Validator} Validator
  * @typedef {import("../answers.d.ts").Validators} Validators
  * @typedef {Omit<MempoolItem, "receivedAt">} Listed One of any list of transactions.
- * @typedef {Omit<Proof["transaction"], "signature">} Transfer What its sender signed. The type says which prices it has.
  * @typedef {import("../answers.d.ts").ProblemCode | "UNKNOWN" | "UNREACHABLE" | "OTHER_ANSWER"} Code
  *
  * @typedef {object} Probed The answer of a probe, whatever it was.
@@ -129,7 +127,7 @@ export function pause(ms, signal) {
  * @param {string} path
  * @param {RequestInit} options
  */
-async function ask(path, options) {
+async function askText(path, options) {
     let response;
     let text;
     try {
@@ -139,6 +137,15 @@ async function ask(path, options) {
         if (options.signal?.aborted) throw failure;
         throw new Unreachable();
     }
+    return { text, response };
+}
+
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ */
+async function ask(path, options) {
+    const { text, response } = await askText(path, options);
     const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
     const body = isJson ? parseExact(text) : {};
     if (!response.ok) throw new Problem(body, response.status);
@@ -244,11 +251,35 @@ export const getTransaction = (hash, signal) => readTransaction(hash, "", signal
 /** @type {(hash: string, seconds: number, signal?: AbortSignal) => Promise<Confirmed | Pending>} */
 export const awaitTransaction = (hash, seconds, signal) => readTransaction(hash, `?wait=${seconds}`, signal);
 
-/** @type {(hash: string, signal?: AbortSignal) => Promise<Proof>} */
-export const getProof = (hash, signal) => read(`/tx/${hash}/proof`, signal);
+/**
+ * A file as it is, for those who read it by rules of their own.
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ */
+export async function getFile(path, signal) {
+    return patiently(async () => {
+        const { text, response } = await askText(path, { signal });
+        if (response.ok) return text;
+        let problem = {};
+        try {
+            problem = Object(JSON.parse(text));
+        } catch {
+            // No node of ours answers so; the status has to do.
+        }
+        throw new Problem(problem, response.status);
+    }, signal);
+}
 
-/** @type {(address: string, signal?: AbortSignal) => Promise<Account>} */
-export const getAccount = (address, signal) => read(`/account/${address}`, signal);
+/**
+ * @param {string} address
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Account>}
+ */
+export async function getAccount(address, signal) {
+    const account = await read(`/account/${address}`, signal);
+    sameAs(address, account.address);
+    return account;
+}
 
 /** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<Header>>} */
 export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);

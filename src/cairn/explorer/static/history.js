@@ -97,9 +97,10 @@ export async function historyFile(address, live, signal) {
  * Let the browser save the text as a file.
  * @param {string} name
  * @param {string} text
+ * @param {"text/csv" | "application/json"} type
  */
-export function offerFile(name, text) {
-    const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+export function offerFile(name, text, type) {
+    const url = URL.createObjectURL(new Blob([text], { type }));
     h("a", { href: url, download: name }).click();
     // Browsers may read it only after this turn.
     setTimeout(() => URL.revokeObjectURL(url), SAVED_MS);

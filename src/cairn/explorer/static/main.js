@@ -7,6 +7,8 @@ import { isDevChain, learnNames } from "./names.js";
 import { Router } from "./router.js";
 import { href } from "./routes.js";
 import { stoneLight } from "./stones.js";
+import { canCheck, trust } from "./trust.js";
+import { showAlarm } from "./verdicts.js";
 import { accountView } from "./views/account.js";
 import { accountsView } from "./views/accounts.js";
 import { blockView } from "./views/block.js";
@@ -119,6 +121,7 @@ async function showLinks(live) {
  */
 async function learnAgain(live, router) {
     forgetDescription();
+    trust.ask();
     if (live.connection !== "live" || !(await learnNames())) return;
     router.show({ isAgain: true });
     showLinks(live);
@@ -131,6 +134,7 @@ async function start() {
     showConnection(live);
     prepareSearch();
     prepareSkipLink();
+    showAlarm(find(document, "#alarm", HTMLElement));
     live.on("reset", () => announce("The chain was replaced or reverted. The page is up to date"));
     live.start();
     live.on("connection", () => learnAgain(live, router));
@@ -138,6 +142,8 @@ async function start() {
     await router.start();
     performance.mark("cairn-interactive");
     showLinks(live);
+    // Every visit compares; what is wrong is said above the view, and what cannot be asked now is asked later.
+    if (canCheck()) await trust.genesis().catch(() => {});
 }
 
 start();

@@ -1,9 +1,9 @@
 // One account: its balance, its pending transactions, and everything that it sent or received.
 
-import { devAccounts, getAccount, listHistory, listMempool } from "../api.js";
+import { devAccounts, getAccount, getChain, listHistory, listMempool } from "../api.js";
 import { checksummed } from "../addresses.js";
 import { grouped } from "../amounts.js";
-import { announce, h } from "../dom.js";
+import { announce, fill, h } from "../dom.js";
 import { refusalPlace, untilDone } from "../fields.js";
 import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
 import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
@@ -11,6 +11,8 @@ import { qrCode } from "../qr.js";
 import { nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
 import { avatar } from "../stones.js";
+import { trust } from "../trust.js";
+import { needSame, verdictOf } from "../verdicts.js";
 import {
     accountLink,
     age,
@@ -33,6 +35,7 @@ import {
 
 /** @import { Account, Confirmed } from "../api.js" */
 /** @import { Context, View } from "../router.js" */
+/** @import { AccountReport } from "../trust.js" */
 /** @import { Column } from "../widgets.js" */
 
 const PAGE = 25;
@@ -144,7 +147,7 @@ function historyButton(address, { live, signal }) {
     const save = async () => {
         try {
             const { text, rows } = await historyFile(address, live, signal);
-            offerFile(`${checksummed(address)}.csv`, text);
+            offerFile(`${checksummed(address)}.csv`, text, "text/csv");
             announce(`The file has ${counted(rows, "transaction")}`);
         } catch (failure) {
             // Who has left the page is told nothing more.
@@ -159,22 +162,65 @@ function historyButton(address, { live, signal }) {
 }
 
 /**
- * The account's facts, and its address for a phone to read.
- * @param {Account} account
- * @param {() => unknown} again
+ * What is proven of the account. The node may know of a later block, which nobody has signed yet; if there is none, it
+ * must say the same. Throws `Doubt`.
+ * @param {string} address
+ * @param {AbortSignal} signal
  */
-function accountCard(account, again) {
+async function provenAccount(address, signal) {
+    const report = /** @type {AccountReport & { text: string }} */ (await trust.check(`/account/${address}/proof`, signal));
+    trust.needLatest(report.head);
+    needSame([
+        ["address", address, `0x${report.address}`],
+        ["height", report.height, report.head.height],
+    ]);
+    // In this order: a block that came after the proof is seen with what it changed.
+    const now = await getAccount(address, signal);
+    const { head } = await getChain(signal);
+    if (head.blockHeight <= report.height) {
+        needSame([
+            ["balance in wei", now.balance, report.balance],
+            ["number of transactions sent", now.nonce, report.nonce],
+        ]);
+    }
+    return { ...report, now };
+}
+
+/**
+ * The account's facts, and its address for a phone to read. Balance and nonce are those that are proven, once they are.
+ * @param {Account} account
+ * @param {Context} context
+ */
+function accountCard(account, context) {
     const shown = checksummed(account.address);
-    const pending = account.pendingNonce - account.nonce;
     const dev = devName(account.address);
+    const [balance, since, sent] = [h("span", { class: "balance" }), h("p", { class: "hint" }), h("span")];
+    /** @param {{ balance: bigint, nonce: bigint }} held */
+    const show = (held) => {
+        const pending = account.pendingNonce - held.nonce;
+        fill(balance, amount(held.balance));
+        fill(sent, grouped(held.nonce), pending > 0n && ` and ${grouped(pending)} pending`);
+    };
+    show(account);
+    const verdict = verdictOf(
+        () => provenAccount(account.address, context.signal),
+        context,
+        (report) => {
+            show(report);
+            const { now, height } = report;
+            const isOlder = now.balance !== report.balance;
+            const words = `After block ${grouped(height)}. In a later block, which is not signed yet, the node has `;
+            fill(since, isOlder && [words, amount(now.balance), "."]);
+        },
+    );
     return card(
         null,
         facts(
             dev !== null && ["Name", dev],
             ["Address", copyable(shown, "address")],
-            ["Balance", h("span", { class: "balance" }, amount(account.balance))],
-            ["Transactions sent", [grouped(account.nonce), pending > 0n && ` and ${grouped(pending)} pending`]],
-            ["Label", labelForm(account.address, again)],
+            ["Balance", [balance, since, verdict]],
+            ["Transactions sent", sent],
+            ["Label", labelForm(account.address, context.again)],
             ["QR code", h("details", { class: "qr" }, h("summary", null, "Show the QR code"), qrCode(shown))],
         ),
     );
@@ -182,7 +228,7 @@ function accountCard(account, again) {
 
 /** @type {View} */
 export async function accountView(context) {
-    const { route, live, signal, again } = context;
+    const { route, live, signal } = context;
     await live.loaded;
     const start = route.query.get("after");
     const account = await getAccount(route.argument, signal);
@@ -208,7 +254,7 @@ export async function accountView(context) {
                 dev.length > 0 && h("a", { class: "button", href: href("/faucet", { to: shown }) }, "Get coins"),
             ),
         ),
-        accountCard(account, again),
+        accountCard(account, context),
         !start && pending,
         card(
             "History",

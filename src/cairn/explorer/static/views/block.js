@@ -1,16 +1,17 @@
 // One block: what it holds, and whether its hash and its transactions root are what they claim to be.
 
-import { getBlock, getTransaction, pause } from "../api.js";
+import { getBlock, getTransaction } from "../api.js";
 import { grouped } from "../amounts.js";
 import { addUpBlocks, knownTotals, MOST_ADDED_UP } from "../contents.js";
-import { fill, h } from "../dom.js";
-import { headerHash, transactionsRoot } from "../proof.js";
+import { h } from "../dom.js";
 import { findProposers } from "../proposers.js";
 import { href } from "../routes.js";
+import { Doubt, trust } from "../trust.js";
+import { needSame, verdictOf } from "../verdicts.js";
+import { merkleRoot } from "../verify.mjs";
 import {
     age,
     amount,
-    badge,
     card,
     copyable,
     counted,
@@ -32,36 +33,35 @@ import {
 /** @import { Block } from "../api.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { View } from "../router.js" */
+/** @import { FinalityReport } from "../trust.js" */
 
 const PAGE = 25;
 
 /**
- * Whether the computation gives what is claimed; what cannot even be computed does not.
- * @param {string} claimed
- * @param {() => string | Promise<string>} compute
- */
-async function gives(claimed, compute) {
-    try {
-        return (await compute()) === claimed;
-    } catch {
-        return false;
-    }
-}
-
-/**
- * Computes both hashes anew from the block itself, and says whether they are the same.
+ * What the page shows of the block, beside the same as the validators have signed it.
  * @param {Block} block
- * @param {HTMLElement} place
+ * @param {FinalityReport} report
  */
-async function verify(block, place) {
-    const hashHolds = await gives(block.hash, () => headerHash(block));
-    const rootHolds = await gives(block.transactionsRoot, () => transactionsRoot(block.transactions, () => pause(0)));
-    fill(
-        place,
-        badge(hashHolds ? "confirmed" : "failed", hashHolds ? "Hash verified" : "Hash is wrong"),
-        " ",
-        badge(rootHolds ? "confirmed" : "failed", rootHolds ? "Transaction hashes verified" : "Transactions are wrong"),
-    );
+async function needSigned(block, { block: signed }) {
+    needSame([
+        ["hash", block.hash, `0x${signed.hash}`],
+        ["height", block.blockHeight, signed.height],
+        ["parent", block.previousHash, `0x${signed.previousHash}`],
+        ["time", block.timestamp, signed.timestamp],
+        ["proposer", block.proposer, `0x${signed.proposer}`],
+        ["gas used", block.gasUsed, signed.gasUsed],
+        ["gas limit", block.gasLimit, signed.gasLimit],
+        ["base fee", block.baseFeePerGas, signed.baseFeePerGas],
+        ["transactions root", block.transactionsRoot, `0x${signed.transactionsRoot}`],
+        ["changes root", block.receiptsRoot, `0x${signed.receiptsRoot}`],
+        ["state root", block.stateRoot, `0x${signed.stateRoot}`],
+        ["history root", block.mixHash, `0x${signed.mixHash}`],
+        ["chain id", block.chainId, (await trust.genesis()).chainId],
+        ["number of transactions", block.transactionCount, signed.transactionCount],
+        ["number of transactions", BigInt(block.transactions.length), signed.transactionCount],
+    ]);
+    const root = await merkleRoot(block.transactions.map((hash) => hash.slice(2)));
+    if (root !== signed.transactionsRoot) throw new Doubt("The transactions that the node lists are not those of the signed block.");
 }
 
 /**
@@ -119,12 +119,12 @@ async function totalsOf(block, signal) {
 }
 
 /** @type {View} */
-export async function blockView({ route, live, signal }) {
+export async function blockView(context) {
+    const { route, live, signal } = context;
     await live.loaded;
     const block = await getBlock(route.argument, signal);
     const pages = Math.max(1, Math.ceil(block.transactions.length / PAGE));
     const page = pageOf(route, pages);
-    const verdict = h("div", { class: "verdict" }, badge("pending", "Verifying"));
     const [listed, totals, proposers] = await Promise.all([
         transactionsCard(block, page, pages, signal),
         totalsOf(block, signal),
@@ -132,18 +132,22 @@ export async function blockView({ route, live, signal }) {
     ]);
     const isGenesis = block.blockHeight === 0n;
     const date = dateOf(block.timestamp).toLocaleString();
-    verify(block, verdict);
+    const check = async () => {
+        const report = /** @type {FinalityReport & { text: string }} */ (await trust.check(`/block/${block.hash}/finality`, signal));
+        await needSigned(block, report);
+        return report;
+    };
     return view(
         `Block ${grouped(block.blockHeight)}`,
         pageHead(
             ["Block ", h("span", { class: "number" }, grouped(block.blockHeight))],
-            verdict,
             neighbours(block, live.blocks[0].blockHeight),
         ),
         card(
             null,
             facts(
                 ["Hash", copyable(block.hash, "block hash")],
+                ["Proof", verdictOf(check, context)],
                 ["Parent", isGenesis ? "None: this is the genesis block" : wholeBlockHash(block.previousHash)],
                 ["Time", isGenesis ? date : [date, " (", age(block.timestamp), ")"]],
                 ["Value", totals.value],
@@ -151,7 +155,9 @@ export async function blockView({ route, live, signal }) {
                 ["Gas used", [fullness(block), ` (${grouped(block.gasUsed)} of ${grouped(block.gasLimit)})`]],
                 ["Proposer", proposers.link(block, wholeAccount)],
                 ["Transactions root", copyable(block.transactionsRoot, "transactions root")],
+                ["Changes root", copyable(block.receiptsRoot, "changes root")],
                 ["State root", copyable(block.stateRoot, "state root")],
+                ["History root", copyable(block.mixHash, "history root")],
                 ["Chain id", block.chainId.toString()],
             ),
         ),

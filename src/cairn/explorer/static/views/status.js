@@ -4,12 +4,14 @@ import { asFailure, interfaceVersion, probe, rpc } from "../api.js";
 import { formatAmount, grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { paced } from "../live.js";
-import { age, badge, blockLink, card, facts, hashLink, pageHead, view } from "../widgets.js";
+import { trust } from "../trust.js";
+import { verdictOf } from "../verdicts.js";
+import { age, badge, blockLink, card, copyable, facts, hashLink, pageHead, view } from "../widgets.js";
 
 /** @import { Chain, Probed } from "../api.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
-/** @import { View } from "../router.js" */
+/** @import { Context, View } from "../router.js" */
 
 const PROBE_REST_MS = 500;
 /** The node does not measure its disk more often. */
@@ -132,8 +134,50 @@ function chainFacts({ chain }, ready) {
     );
 }
 
+/**
+ * What this browser remembers of the chain, and whether the node still fits it.
+ * @param {Context} context
+ */
+function memoryCard(context) {
+    const { signal, again } = context;
+    const place = h("div");
+    const show = () => {
+        const { memory } = trust;
+        if (memory === null) return fill(place, h("p", { class: "hint" }, "Nothing yet."));
+        const seen = memory.head && [blockLink(BigInt(memory.head.height)), " ", hashLink("block", `0x${memory.head.hash}`)];
+        const dev = "None: everybody has the key of a dev chain, and may rewrite its history.";
+        return fill(
+            place,
+            facts(
+                ["Genesis digest", copyable(`0x${memory.digest}`, "genesis digest")],
+                ["Remembered since", new Date(memory.since).toLocaleString()],
+                ["Latest block seen signed", seen ?? (memory.isDev ? dev : "None yet")],
+            ),
+        );
+    };
+    trust.addEventListener("change", show, { signal });
+    show();
+    const forget = () => {
+        trust.forget();
+        again();
+    };
+    return card(
+        "What this browser remembers",
+        place,
+        verdictOf(() => trust.check("/block/latest/finality", signal), context),
+        h(
+            "p",
+            { class: "hint about" },
+            "The genesis is the one that this node gave at your first visit. Compare its digest with that of somebody ",
+            "whom you trust. Later visits hold the node to it, and to the latest block that you have seen.",
+        ),
+        h("p", { class: "actions" }, h("button", { type: "button", class: "button", onclick: forget }, "Forget it")),
+    );
+}
+
 /** @type {View} */
-export async function statusView({ live, signal }) {
+export async function statusView(context) {
+    const { live, signal } = context;
     await live.loaded;
     const version = await interfaceVersion(signal);
     const [probes, chain] = [h("div"), h("div")];
@@ -163,6 +207,7 @@ export async function statusView({ live, signal }) {
         "Status",
         pageHead("Status of this node"),
         h("div", { class: "columns" }, card("Probes", probes), card("Chain", chain)),
+        memoryCard(context),
         card("Node", nodeFacts(live, version, places)),
     );
 }

@@ -1,11 +1,13 @@
 // One transaction: what it moves, where it is, and the proof that its block holds it.
 
-import { getProof, getTransaction } from "../api.js";
+import { getTransaction } from "../api.js";
 import { formatAmount, grouped } from "../amounts.js";
 import { announce, fill, h } from "../dom.js";
+import { offerFile } from "../history.js";
 import { untilConfirmed } from "../progress.js";
-import { verifyProof } from "../proof.js";
-import { doubtsOf, textOf } from "../references.js";
+import { dataOf, decodedText, doubtsOf, textOf } from "../references.js";
+import { trust } from "../trust.js";
+import { needSame, verdictOf } from "../verdicts.js";
 import {
     age,
     amount,
@@ -24,116 +26,87 @@ import {
     wholeBlockHash,
 } from "../widgets.js";
 
-/** @import { Confirmed, Pending, Proof } from "../api.js" */
+/** @import { Confirmed, Pending } from "../api.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
-/** @import { Check, Claim, Step } from "../proof.js" */
 /** @import { Context, View } from "../router.js" */
-
-/** @param {string} text */
-const code = (text) => h("span", { class: "code whole" }, text);
-
-/** @param {Step} step */
-function climbStep({ side, sibling, result }) {
-    if (sibling === null) {
-        return h(
-            "li",
-            null,
-            h("strong", null, "Hash the transaction as a leaf"),
-            h("p", null, "SHA-256 of 0x00 and the transaction's hash"),
-            code(result),
-        );
-    }
-    const about = side === "left" ? "SHA-256 of 0x01, the sibling and this" : "SHA-256 of 0x01, this and the sibling";
-    return h(
-        "li",
-        null,
-        h("strong", null, `Join with the sibling on the ${side}`),
-        h("p", null, about),
-        h("p", { class: "sibling" }, "Sibling ", code(sibling)),
-        code(result),
-    );
-}
-
-/** @type {Record<Claim, [title: string, about: string]>} */
-const CHECKS = {
-    transaction: [
-        "The hash of the transaction",
-        "Keccak-256 of what its sender signed, with the signature, must be the hash of the transaction",
-    ],
-    sender: ["The sender", "The account whose key made the signature must be the sender"],
-    root: [
-        "The root of the block's transactions",
-        "The last result must be the transactionsRoot in the block's header",
-    ],
-    header: [
-        "The hash of the block's header",
-        "Keccak-256 of the header, which includes that root, must be the hash of the block",
-    ],
-    shown: ["What this page shows", "Amount, accounts, fee and place must be those of the proof"],
-};
-
-/** @param {Check} check */
-function checkStep({ name, computed, claimed, holds }) {
-    const [title, about] = CHECKS[name];
-    return h(
-        "li",
-        { class: holds ? "holds" : "breaks" },
-        h("strong", null, title, " ", badge(holds ? "confirmed" : "failed", holds ? "Same" : "Differs")),
-        h("p", null, about),
-        code(computed),
-        !holds && h("p", { class: "claimed" }, "The node says ", code(claimed)),
-    );
-}
+/** @import { ReceiptReport } from "../trust.js" */
 
 /**
- * The same proof with one bit flipped, to see that the check is a real one.
- * @param {Proof} proof
- */
-function tampered(proof) {
-    /** @param {string} hex */
-    const flip = (hex) => hex.slice(0, -1) + (Number.parseInt(hex.slice(-1), 16) ^ 1).toString(16);
-    if (proof.proof.length === 0)
-        return { ...proof, header: { ...proof.header, transactionsRoot: flip(proof.header.transactionsRoot) } };
-    return { ...proof, proof: [flip(proof.proof[0]), ...proof.proof.slice(1)] };
-}
-
-/**
- * @param {Proof} proof
- * @param {string} txHash
+ * What the page shows of the transaction, beside the same as its sender and the validators have signed it.
  * @param {Confirmed} tx
+ * @param {ReceiptReport} report
  */
-function proofCard(proof, txHash, tx) {
-    const [verdictPlace, list] = [h("p", { class: "verdict", role: "status" }), h("ol", { class: "proof" })];
-    const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit");
-    /** @param {Proof} shown */
-    const show = (shown) => {
-        const { steps, checks, holds } = verifyProof(shown, txHash, tx);
-        const verdict = holds
-            ? badge("confirmed", "Verified in this page")
-            : badge("failed", "The proof does not hold");
-        fill(verdictPlace, verdict);
-        fill(list, steps.map(climbStep), checks.map(checkStep));
-    };
-    toggle.addEventListener("click", () => {
-        const isTampered = toggle.getAttribute("aria-pressed") === "false";
-        toggle.setAttribute("aria-pressed", String(isTampered));
-        show(isTampered ? tampered(proof) : proof);
+function needSigned(tx, { block, payment }) {
+    const { type, maxFee, maxTip, data } = payment;
+    const isDynamic = type === 2;
+    const bytes = data === "" ? undefined : `0x${data}`;
+    needSame([
+        ["hash", tx.txHash, `0x${payment.hash}`],
+        ["amount in wei", tx.value, payment.value],
+        ["sender", tx.from, `0x${payment.from}`],
+        ["recipient", tx.to, `0x${payment.to}`],
+        ["data", tx.data, bytes],
+        // The node may know fewer characters than this browser, and leave the text out; another text is a lie.
+        ["reference", tx.reference, tx.reference === undefined ? undefined : decodedText(dataOf({ data: bytes }))],
+        ["fee in wei", tx.fee, payment.fee],
+        ["gas price", tx.gasPrice, payment.gasPrice],
+        ["type", tx.type, type === 0 ? undefined : BigInt(type)],
+        ["highest gas price", tx.maxFeePerGas, isDynamic ? maxFee : undefined],
+        ["highest tip", tx.maxPriorityFeePerGas, isDynamic ? maxTip : undefined],
+        ["gas limit", tx.gas, payment.gas],
+        ["nonce", tx.nonce, payment.nonce],
+        ["status", tx.status, "confirmed"],
+        ["block", tx.blockHeight, block.height],
+        ["block hash", tx.blockHash, `0x${block.hash}`],
+        ["place in the block", tx.transactionIndex, payment.index],
+    ]);
+}
+
+const ABOUT =
+    "Your browser has followed the signatures from genesis to this block, the path from the block to this transaction, " +
+    "and the sender's own signature. This page comes from the same node: to rely on nothing of it, save the receipt and " +
+    "check it with cairn check or verify.mjs.";
+
+/**
+ * The same file with one bit of the transaction flipped, to see that the check is a real one.
+ * @param {string} file
+ */
+const tampered = (file) =>
+    file.replace(/("transaction":\s*"0x[0-9a-f]*)([0-9a-f])"/, (_, start, digit) => {
+        return `${start}${(Number.parseInt(digit, 16) ^ 1).toString(16)}"`;
     });
-    show(proof);
-    const [number, count] = [grouped(proof.transactionIndex + 1n), grouped(proof.header.transactionCount)];
-    return card(
-        "Proof of inclusion",
-        h(
-            "p",
-            null,
-            `Transaction ${number} of ${count} in the block. `,
-            "Your browser has computed every hash below. What remains to be trusted is the hash of the block, ",
-            "which any other node can confirm.",
-        ),
-        h("div", { class: "verdict-row" }, verdictPlace, toggle),
-        list,
-    );
+
+/**
+ * @param {Confirmed} tx
+ * @param {Context} context
+ * @param {(timestamp: bigint) => unknown} showTime
+ */
+function proofCard(tx, context, showTime) {
+    const { signal } = context;
+    const path = `/tx/${tx.txHash}/receipt`;
+    const place = h("div");
+    const more = h("div");
+    const check = async () => {
+        const report = /** @type {ReceiptReport & { text: string }} */ (await trust.check(path, signal));
+        needSigned(tx, report);
+        return report;
+    };
+    /** @param {ReceiptReport & { text: string }} report */
+    const offer = ({ block, text }) => {
+        showTime(block.timestamp);
+        const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit");
+        toggle.addEventListener("click", () => {
+            const isTampered = toggle.getAttribute("aria-pressed") === "false";
+            toggle.setAttribute("aria-pressed", String(isTampered));
+            fill(place, verdictOf(() => (isTampered ? trust.proven(tampered(text)) : check()), context));
+        });
+        const save = () => offerFile(`receipt-${tx.txHash.slice(0, 10)}.json`, text, "application/json");
+        const button = h("button", { type: "button", class: "button", onclick: save }, "Save the receipt");
+        fill(more, h("p", { class: "hint about" }, ABOUT), h("p", { class: "actions" }, button, toggle));
+    };
+    fill(place, verdictOf(check, context, offer));
+    return card("Proof", place, more);
 }
 
 /**
@@ -221,7 +194,7 @@ export async function transactionView(context) {
     const hash = route.argument.toLowerCase();
     const tx = await getTransaction(hash, signal);
     const isPending = tx.status === "pending";
-    const proof = isPending ? null : await getProof(hash, signal);
+    const time = h("span", null, "…");
     const awaited = isPending ? await waitingFor(tx, live, signal) : null;
     if (isPending) showOnceConfirmed(tx.txHash, context);
     return view(
@@ -238,7 +211,7 @@ export async function transactionView(context) {
                     ? ["Block", awaited]
                     : ["Block", [blockLink(tx.blockHeight), " ", wholeBlockHash(tx.blockHash)]],
                 ...(tx.data === undefined ? [] : referenceFacts(tx.data)),
-                proof && ["Time", timeOf(proof.header.timestamp)],
+                !isPending && ["Time", time],
                 !isPending && ["Fee", amount(tx.fee)],
                 ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
                 tx.maxFeePerGas !== undefined &&
@@ -251,6 +224,6 @@ export async function transactionView(context) {
                 ["Nonce", grouped(tx.nonce)],
             ),
         ),
-        !isPending && proof && proofCard(proof, hash, tx),
+        !isPending && proofCard(tx, context, (timestamp) => fill(time, timeOf(timestamp))),
     );
 }
