@@ -1,79 +1,28 @@
 """A chain of one node's own: every block is signed, and proven from genesis.json alone, over hand-overs and kills."""
 
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cairn.config import EXIT_FATAL
-from cairn.domain.certificates import SignedBlock, check_certificate
-from cairn.domain.crypto import checksum_address
-from cairn.domain.genesis import DEV_KEYS, parse_genesis
-from cairn.domain.proof_files import FinalityFile, read_file
+from cairn.domain.certificates import check_certificate
+from cairn.domain.genesis import parse_genesis
+from cairn.domain.proof_files import read_file
 from cairn.store.signing_key import SigningKey
-from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
-from tests.support.pace import PATIENCE_S
+from tests.support.lone_home import PAYEE, LoneHome
+from tests.support.node_process import NodeProcess
 from tests.support.pages import Page
 from tests.support.public import PublicNode, assert_problem, get_anew
 from tests.support.wallet import dev_account, sign_transfer
 
-HOLDER, PAYEE = (checksum_address(address) for address, _ in DEV_KEYS[:2])
-
-
-class Home:
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.key_file = directory / "signing-key.json"
-        self.cairn("init", str(directory), "--chain-id", "1337", "--alloc", f"{HOLDER}=5coins", "--proposer", HOLDER)
-        self.paid = 0
-
-    def cairn(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run(command(args), env=clean_environment(), capture_output=True, text=True)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    def start(self) -> NodeProcess:
-        return NodeProcess.start(("run", "--home", str(self.directory), "--port", "0", "--workers=1", "--block-time=0"))
-
-    def pay(self, node: NodeProcess) -> None:
-        """Have one block made."""
-        public = PublicNode(node.url)
-        public.await_confirmed(public.submit(sign_transfer(dev_account(0), PAYEE, 1, self.paid)))
-        public.close()
-        self.paid += 1
-
-    def proven(self, node: NodeProcess, height: int | str) -> SignedBlock:
-        answer = get_anew(f"{node.url}/block/{height}/finality")
-        assert answer.status_code == 200, answer.text
-        file = read_file(answer.content)
-        assert isinstance(file, FinalityFile)
-        return check_certificate(file.certificate, parse_genesis((self.directory / "genesis.json").read_bytes()))
-
-    def signers(self, node: NodeProcess) -> list[bytes]:
-        """Who signed each block from the first on."""
-        found: list[bytes] = []
-        for height in range(1, self.paid + 1):
-            proven = self.proven(node, height)
-            assert proven.header.height == height
-            found.extend(proven.signed.signers)
-        return found
-
-    def refusal(self) -> str:
-        with self.start() as node:
-            wait_until(lambda: not node.is_running or "Listening on" in node.stdout, PATIENCE_S, "its end")
-            assert not node.is_running, "it started"
-            assert node.process.returncode == EXIT_FATAL
-            return node.stderr
-
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
+def home(tmp_path: Path) -> LoneHome:
+    return LoneHome(tmp_path / "home")
 
 
-def test_the_hand_over_of_the_page_leaves_each_block_proven(home: Home) -> None:
+def test_the_hand_over_of_the_page_leaves_each_block_proven(home: LoneHome) -> None:
     """With kills before and after it; the service manager of the page is the test."""
     [(line, _)] = Page("docs/production.md").steps("cairn ")
     new_key = line.partition("#")[0].replace("DIR", str(home.directory)).split()[1:]
@@ -133,7 +82,7 @@ def damage(file: Path) -> None:
     ],
 )
 def test_a_node_without_its_key_does_not_start_and_says_why(
-    home: Home, spoil: Callable[[Path], None], why: str
+    home: LoneHome, spoil: Callable[[Path], None], why: str
 ) -> None:
     spoil(home.key_file)
     said = home.refusal()

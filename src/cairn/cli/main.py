@@ -27,6 +27,7 @@ from cairn.cli.report import EXIT_CODES, ExitCode, UsageError, WrongUsage, repor
 from cairn.cli.screen import is_text, prepare_streams
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import transfer_commands as wallet
+from cairn.cli.witness.witness_command import witness
 from cairn.config import ENV_PREFIX
 from cairn.domain.errors import InvalidConfig
 
@@ -140,6 +141,7 @@ app.add_typer(wallet.app)
 app.add_typer(look.app)
 app.command(rich_help_panel=look.PANEL)(forward)
 app.add_typer(proofs.app)
+app.command(rich_help_panel=proofs.PANEL)(witness)
 app.command(rich_help_panel=SHELL)(completion)
 # From here on the program answers what the completion scripts ask.
 completion_init()

@@ -151,7 +151,7 @@ def read_file(raw: bytes, *, without_signatures: bool = False) -> AnyProofFile:
     The rules are so strict that every verifier in every language takes the same files: see docs/formats.md.
     Without signatures, whatever stands in their place is taken: the caller trusts a block of the file already.
     """
-    fields = _parse(raw)
+    fields = parse_fields(raw)
     certificate = fields.get("certificate")
     if without_signatures and isinstance(certificate, dict):
         fields["certificate"] = certificate | _UNSIGNED
@@ -167,7 +167,7 @@ def encode_file(file: AnyProofFile) -> bytes:
     return msgspec.json.encode(file) + b"\n"
 
 
-def _parse(raw: bytes) -> dict[str, Any]:
+def parse_fields(raw: bytes) -> dict[str, Any]:
     outside = _strings.sub(b"", raw)
     if not _is_plain(outside):
         raise InvalidProof("the file is not JSON of the plain kind that proofs have: ASCII, integers, no escapes")

@@ -91,7 +91,8 @@ class Proofs:
             raise InvalidQuery(f"from must be below to; they are {first} and {last}")
         file = HistoryFile(
             certificate=signed.certificate,
-            first=self._reads.header(first),
+            # Whoever remembers a block that was removed here can still learn whether history goes on from it.
+            first=self._reads.header(first) if first >= self._view.base else "0x",
             second=self._reads.block(last, signed),
             inclusion=self._reads.ancestor_path(first, last),
             consistency=self._reads.appended_path(first, last),

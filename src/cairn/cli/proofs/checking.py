@@ -6,11 +6,12 @@ from pathlib import Path
 
 from cairn.cli.proofs.files import StatementOutputs, check_free, read_bytes, read_genesis, save
 from cairn.cli.proofs.statement_page import statement_csv, statement_page
-from cairn.cli.proofs.verdict import print_verdict, verdict_json
+from cairn.cli.proofs.verdict import fork_json, print_fork, print_verdict, verdict_json
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_json
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES
 from cairn.domain.errors import InvalidConfig, InvalidProof
+from cairn.domain.evidence import ProvenFork, check_evidence, read_evidence
 from cairn.domain.genesis import Genesis
 from cairn.domain.json_fields import find_bytes
 from cairn.domain.proof_checks import BlockName, Trust
@@ -40,7 +41,15 @@ def check_proof(
         None if at is None else parse_block_name(at),
         tuple(parse_witness(key) for key in witnesses),
     )
-    proven = proven_by(read_bytes(file), trust)
+    content = read_bytes(file)
+    fork = fork_in(content, trust)
+    if fork is not None:
+        if as_json:
+            print_json(fork_json(fork, trust.genesis))
+        else:
+            print_fork(fork, trust.genesis)
+        return
+    proven = proven_by(content, trust)
     if outputs.paths:
         if not isinstance(proven, ProvenStatement):
             raise InvalidConfig("--csv and --html are for statements")
@@ -49,6 +58,15 @@ def check_proof(
         print_json(verdict_json(proven, trust.genesis))
     else:
         print_verdict(proven, trust.genesis)
+
+
+def fork_in(raw: bytes, trust: Trust) -> ProvenFork | None:
+    """What a file of evidence proves; None for any other file. Raises `CommandFailed`."""
+    try:
+        evidence = read_evidence(raw)
+        return None if evidence is None else check_evidence(evidence, trust)
+    except InvalidProof as error:
+        raise CommandFailed(f"not proven: {error}", NOT_PROVEN) from None
 
 
 def proven_by(raw: bytes, trust: Trust) -> Proven:

@@ -8,6 +8,7 @@ from cairn.cli.amounts import format_amount
 from cairn.cli.screen import Line, data_text, print_lines, print_pairs, print_table
 from cairn.domain.certificates import SignedBlock
 from cairn.domain.crypto import checksum_address
+from cairn.domain.evidence import ProvenFork
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.proof_checks import (
     FinalBlock,
@@ -39,6 +40,26 @@ def print_verdict(proven: Proven, genesis: Genesis) -> None:
         if len(rows) > SHOWN_ROWS:
             print_lines([f"and {len(rows) - SHOWN_ROWS:,} more; --csv and --html have all of them"])
     print_lines(["", "NOT PROVEN:", *(f"- {text}" for text in limits(proven, genesis))])
+
+
+def print_fork(fork: ProvenFork, genesis: Genesis) -> None:
+    """Show two signed blocks of one height, and who signed each of them."""
+    height = fork.first.block.header.height
+    print_lines(
+        [f"{standing(fork.first.finality)}: two different blocks {height} were signed, so history was rewritten"]
+    )
+    for name, half in (("one", fork.first), ("other", fork.second)):
+        print_lines([""])
+        print_pairs([*_block_pairs(name, half.block), *finality_pairs(half.finality, genesis)])
+    print_lines(["", "NOT PROVEN:", "- which of the two is right, and whether by intent or by a restored backup"])
+
+
+def fork_json(fork: ProvenFork, genesis: Genesis) -> dict[str, Any]:
+    halves = [
+        {"block": block_json(half.block), "finality": finality_json(half.finality, genesis)}
+        for half in (fork.first, fork.second)
+    ]
+    return {"proven": "fork", "blocks": halves}
 
 
 def standing(finality: Finality) -> str:
