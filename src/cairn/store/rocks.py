@@ -184,6 +184,31 @@ class Database:
             raise _failure(self._path, error) from error
         return None
 
+    def first_and_behind(
+        self, family: str, key: bytes, prefix: bytes, behind: bytes
+    ) -> tuple[tuple[bytes, bytes] | None, bytes | None]:
+        """The first entry from `key` on, if it has the prefix, and then the first key from `behind` on."""
+        found: tuple[bytes, bytes] | None = None
+        following: bytes | None = None
+        entries = None
+        try:
+            entries = self._families[family].iter(self._whole_order)
+            entries.seek(key)
+            if entries.valid() and (first := entries.key()).startswith(prefix):
+                found = first, entries.value()
+                # Mostly the next entry is behind already, and a step is cheaper than a seek.
+                entries.next()
+                if entries.valid() and entries.key() < behind:
+                    entries.seek(behind)
+                following = entries.key() if entries.valid() else None
+            # At a damaged block it is not valid either, as in a cursor.
+            entries.status()
+        except Exception as error:
+            # As in `first_of_prefix`.
+            entries = None
+            raise _failure(self._path, error) from error
+        return found, following
+
     def keys_between(self, family: str, low: bytes, high: bytes, count: int, is_ascending: bool) -> list[bytes]:
         """At most `count` keys from `low` to `high`, from the one end or from the other."""
         found: list[bytes] = []

@@ -61,6 +61,23 @@ def test_the_first_of_a_prefix_is_found_in_memory_and_on_disk(database: Database
         flush(database)
 
 
+def test_the_first_of_a_prefix_is_found_with_the_key_behind_all_of_it(database: Database) -> None:
+    one, two, three = (bytes(19) + bytes((who,)) for who in (1, 2, 3))
+    versions = [(one + bytes((number,)) * 8, b"1-%d" % number) for number in range(4)]
+    put(database, ACCOUNTS, *versions, (three + b"1" * 8, b"3-1"))
+
+    def look(key: bytes) -> tuple[tuple[bytes, bytes] | None, bytes | None]:
+        return database.first_and_behind(ACCOUNTS, key, key[:20], key[:20] + b"\xff" * 9)
+
+    for _ in range(2):
+        for version in versions:
+            assert look(version[0]) == (version, three + b"1" * 8)
+        assert look(one + b"\4" * 8) == (None, None)
+        assert look(two + bytes(8)) == (None, None)
+        assert look(three + bytes(8)) == ((three + b"1" * 8, b"3-1"), None)
+        flush(database)
+
+
 def test_everything_is_there_after_a_flush_a_compaction_and_a_new_opening(path: Path) -> None:
     database = Database.create(path)
     for start in range(0, 300, 100):
@@ -121,6 +138,8 @@ def test_iterators_tell_damage_from_the_end(path: Path) -> None:
     flip_byte(only_file(path, "*.sst"), 100)
     with pytest.raises(Corrupt, match="checksum mismatch"):
         database.first_of_prefix(ACCOUNTS, b"%020d" % 3 + bytes(8))
+    with pytest.raises(Corrupt, match="checksum mismatch"):
+        database.first_and_behind(ACCOUNTS, b"%020d" % 3 + bytes(8), b"%020d" % 3, b"%020d" % 4)
     with pytest.raises(Corrupt, match="checksum mismatch"):
         list(database.scan(ACCOUNTS))
     database.close()
