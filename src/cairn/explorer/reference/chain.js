@@ -54,6 +54,8 @@ const newestTransaction = async () => (await newestConfirmed()) ?? (await newest
 
 export const newestBlock = () => read("/block/latest");
 
+const hasBlocks = async () => (await newestBlock()).blockHeight > 0n;
+
 /** @param {Chain} chain */
 const someAccount = async ({ dev }) => dev[0] ?? (await newestBlock()).proposer;
 
@@ -105,6 +107,10 @@ export const FRESH = {
     submitTransactions: { body: signedBatch },
     getTransaction: { hash: newestTransaction },
     getProof: { hash: newestConfirmed },
+    getReceipt: { hash: newestConfirmed },
+    getFinality: { hash: async () => ((await hasBlocks()) ? "latest" : null) },
+    getAccountProof: { address: async (chain) => ((await hasBlocks()) ? someAccount(chain) : null) },
+    getStatement: { address: async (chain) => ((await hasBlocks()) ? someAccount(chain) : null) },
     getBlock: { hash: async () => (await newestBlock()).hash },
     getAccount: { address: someAccount },
     listAccountTransactions: { address: someAccount },
@@ -120,6 +126,10 @@ const NO_KEYS =
 const NO_TRANSACTION =
     "No transaction is in the newest blocks of this chain, so the example names one that does not exist, and the " +
     "answer is 404. Send one with POST /tx first.";
+const NOT_SIGNED =
+    "This chain has no block but the first one, which nobody signs, so the answer is 404 `NOT_SIGNED_YET`. Send a " +
+    "transaction with POST /tx first.";
+const OF_TRANSACTIONS = ["getTransaction", "getProof", "getReceipt"];
 const NOT_DEV = "Only dev chains (`cairn dev`) have this. On this chain the answer is 404 `NOT_A_DEV_CHAIN`.";
 const NOT_NETWORK = "Only networks have validators. On this chain the answer is 404.";
 const NOT_ADMIN =
@@ -140,5 +150,7 @@ export function remarkOn({ dev, isNetwork }, id, tag, isFresh) {
     if (tag === "validators" && !isNetwork) return { text: NOT_NETWORK };
     if (id === "updateValidators") return { text: NOT_ADMIN };
     if (id.startsWith("submit")) return isFresh ? { text: SIGNED_HERE, works: true } : { text: NO_KEYS };
-    return isFresh || !["getTransaction", "getProof"].includes(id) ? null : { text: NO_TRANSACTION };
+    if (isFresh) return null;
+    if (OF_TRANSACTIONS.includes(id)) return { text: NO_TRANSACTION };
+    return id in FRESH && tag === "proofs" ? { text: NOT_SIGNED } : null;
 }
