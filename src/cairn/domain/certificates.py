@@ -17,6 +17,7 @@ from cairn.domain.errors import Corrupt, InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.json_fields import about, find_data
+from cairn.domain.lru_cache import LruCache
 from cairn.domain.merkle import leaf_hash, root_of
 from cairn.domain.types import BlockHash, BlockHeader
 
@@ -26,6 +27,7 @@ ENGINE_VERSION = 11
 """Of CometBFT's blocks: `version.block` in each header."""
 DIGEST_BYTES = 12
 """As many of the genesis digest are in the engine's chain id, which CometBFT bounds at 50 characters."""
+REMEMBERED_HEADERS = 64
 LEAVES = 14
 _CHAIN_ID, _HEIGHT, _VALIDATORS, _NEXT_VALIDATORS, _APP_HASH = 1, 2, 7, 8, 10
 """Numbers of leaves of the engine's header."""
@@ -301,23 +303,56 @@ def _lone_signed(header: EngineHeader, signature: bytes) -> SignedHeader:
 
 def check_certificate(certificate: Certificate, genesis: Genesis) -> SignedBlock:
     """The signed block, and who signed it. Raises `InvalidProof` with the reason."""
-    header = certified_header(certificate, genesis)
-    chain_id = engine_chain_id(genesis)
-    validators, height = check_steps(certificate.steps, first_validators(genesis), chain_id)
-    signed = check_signed(certificate.signed, validators, chain_id)
-    if signed.height <= height:
-        raise InvalidProof(f"the signed header has height {signed.height}, not above {height}, that of the last step")
-    block_hash = keccak256(read_hex(certificate.header, "the block's header"))
-    if read_hex(certificate.signed.header[_APP_HASH], "the app hash") != _bytes_field(1, block_hash):
-        raise InvalidProof("the signed header names another block")
-    return SignedBlock(
-        header,
-        BlockHash(block_hash),
-        signed,
-        validators,
-        len(certificate.steps),
-        lone_signer(DEV_SIGNER) in (first_validators(genesis), *(step.validators for step in certificate.steps)),
-    )
+    return CheckedCertificates(genesis).check(certificate)
+
+
+class CheckedCertificates:
+    """Checks certificates of one chain. Each step, and each of the latest signed headers, is checked once."""
+
+    def __init__(self, genesis: Genesis) -> None:
+        self._genesis = genesis
+        self._chain_id = engine_chain_id(genesis)
+        self._steps: tuple[Step, ...] = ()
+        self._reached = [(first_validators(genesis), 0)]
+        """The validators and the height after no step, after the first one, and so on."""
+        self._signed: LruCache[tuple[SignedHeader, tuple[SetMember, ...]], SignedPower] = LruCache(REMEMBERED_HEADERS)
+
+    def check(self, certificate: Certificate) -> SignedBlock:
+        """The signed block, and who signed it. Raises `InvalidProof` with the reason."""
+        header = certified_header(certificate, self._genesis)
+        validators, height = self._follow(certificate.steps)
+        signed = self._check_signed(certificate.signed, validators)
+        if signed.height <= height:
+            raise InvalidProof(
+                f"the signed header has height {signed.height}, not above {height}, that of the last step"
+            )
+        block_hash = keccak256(read_hex(certificate.header, "the block's header"))
+        if read_hex(certificate.signed.header[_APP_HASH], "the app hash") != _bytes_field(1, block_hash):
+            raise InvalidProof("the signed header names another block")
+        sets = (self._reached[0][0], *(step.validators for step in certificate.steps))
+        is_public_key = lone_signer(DEV_SIGNER) in sets
+        return SignedBlock(header, BlockHash(block_hash), signed, validators, len(certificate.steps), is_public_key)
+
+    def _check_signed(self, header: SignedHeader, validators: tuple[SetMember, ...]) -> SignedPower:
+        signed = self._signed.use((header, validators))
+        if signed is None:
+            signed = check_signed(header, validators, self._chain_id)
+            self._signed.keep((header, validators), signed)
+        return signed
+
+    def _follow(self, steps: tuple[Step, ...]) -> tuple[tuple[SetMember, ...], int]:
+        """The validators after all steps, and the height of the last."""
+        known = len(self._steps)
+        if steps == self._steps[: len(steps)]:
+            return self._reached[len(steps)]
+        if steps[:known] != self._steps:
+            # Others than those that were checked: whoever signed them signed two histories.
+            return check_steps(steps, self._reached[0][0], self._chain_id)
+        for number in range(known, len(steps)):
+            validators, height = self._reached[-1]
+            reached = check_steps(steps[number : number + 1], validators, self._chain_id, (number, height))
+            self._steps, self._reached = steps[: number + 1], [*self._reached, reached]
+        return self._reached[-1]
 
 
 def certified_header(certificate: Certificate, genesis: Genesis) -> BlockHeader:
@@ -337,11 +372,14 @@ def read_header(text: str) -> BlockHeader:
 
 
 def check_steps(
-    steps: Sequence[Step], validators: tuple[SetMember, ...], chain_id: str
+    steps: Sequence[Step], validators: tuple[SetMember, ...], chain_id: str, before: tuple[int, int] = (0, 0)
 ) -> tuple[tuple[SetMember, ...], int]:
-    """The validators after all steps, and the height of the last; 0 without steps. Raises `InvalidProof`."""
-    height = 0
-    for number, step in enumerate(steps):
+    """The validators after all steps, and the height of the last; 0 without steps. Raises `InvalidProof`.
+
+    `before` is how many steps were checked before these, and the height of the last of them.
+    """
+    first, height = before
+    for number, step in enumerate(steps, first):
         signed = check_signed(step.signed, validators, chain_id)
         if signed.height <= height:
             raise InvalidProof(f"step {number} has height {signed.height}, not above {height}")

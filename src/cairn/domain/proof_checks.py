@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cairn.domain.certificates import SignedBlock, check_certificate, read_header, read_hex
+from cairn.domain.certificates import CheckedCertificates, SignedBlock, read_header, read_hex
 from cairn.domain.crypto import keccak256
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, verify
 from cairn.domain.errors import InvalidProof, Rejected
@@ -58,6 +58,8 @@ class Trust(msgspec.Struct, frozen=True):
     """A block that is trusted already. The file must hold it, and signatures of validators are not looked at."""
     witnesses: tuple[bytes, ...] = ()
     """Public keys. Each of them must have signed a block of the file, the signed one or a later one."""
+    checked: CheckedCertificates | None = None
+    """Certificates that were checked before, for whoever checks many files."""
 
 
 # What is proven.
@@ -172,7 +174,8 @@ def check_head(file: ProofFile, trust: Trust) -> Finality:
     block = read_block(file.certificate.header, trust.genesis.chain_id)
     later = [_descendant(each, block) for each in file.descendants]
     if trust.at is None:
-        signed, trusted = check_certificate(file.certificate, trust.genesis), None
+        checked = trust.checked or CheckedCertificates(trust.genesis)
+        signed, trusted = checked.check(file.certificate), None
     else:
         signed, trusted = None, _find_trusted(trust.at, [block, *later])
     return Finality(block, signed, trusted, _check_witnesses(file.descendants, later, trust))
