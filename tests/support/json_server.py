@@ -15,6 +15,8 @@ class JsonServer:
 
     def __init__(self) -> None:
         server = self
+        self.headers: dict[str, str] = {}
+        """More of them, with every answer."""
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -30,6 +32,8 @@ class JsonServer:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
+                for name, value in server.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)
 

@@ -29,7 +29,8 @@ class ToyNode(JsonServer):
 
     def get(self, target: str) -> Answer:
         url = urlsplit(target)
-        query = {name: int(values[0]) for name, values in parse_qs(url.query).items()}
+        given = parse_qs(url.query).items()
+        query = {name: int(values[0]) for name, values in given if values[0].isdigit()}
         if url.path == "/health":
             return 200, {"status": "ok"}
         if url.path == "/genesis":
@@ -53,7 +54,7 @@ class ToyNode(JsonServer):
             case ["account", address, "proof"]:
                 return 200, encode(chain.account(bytes.fromhex(address[2:]), query.get("height", head), head))
             case ["account", address, "statement"]:
-                return 200, encode(chain.statement(bytes.fromhex(address[2:]), query["from"], query["to"], head))
+                return 200, encode(chain.statement(bytes.fromhex(address[2:]), query.get("from", 0), query["to"], head))
             case ["account", address]:
                 found = [block.height for block in chain.blocks[: head + self.empty + 1] if block.time <= query["time"]]
                 if not found:

@@ -2,8 +2,11 @@
 
 import asyncio
 import ssl
+import warnings
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from copy import copy
+from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
@@ -18,6 +21,7 @@ from cairn.client.errors import (
     ConfirmationTimeout,
     InvalidField,
     NodeUnreachable,
+    PublicKeyWarning,
     TxNotFound,
     UnexpectedAnswer,
     error_of,
@@ -26,12 +30,15 @@ from cairn.client.events import EventChannel
 from cairn.client.following import BlockFollower, PaymentFollower, RevertWatch
 from cairn.client.models import (
     Block,
+    Confirmed,
     ConfirmedTransaction,
+    Head,
     NewBlock,
     Outcome,
     Payment,
     Submitted,
 )
+from cairn.client.prover import Prover
 from cairn.client.transport import (
     PROBLEM,
     UNREADABLE,
@@ -44,6 +51,7 @@ from cairn.client.transport import (
     path_of,
 )
 from cairn.client.wallet import AsyncWallet
+from cairn.domain.genesis import DEV_SIGNER, Genesis, parse_genesis
 from cairn.domain.json_fields import MAX_BATCH
 
 _RESULTS = Decoder(list[msgspec.Raw])
@@ -54,6 +62,9 @@ HOLD_S = 20.0
 
 LEAST_HOLD_S = 0.001
 """With a time-out of 0, `wait` still asks once."""
+
+GenesisSource = str | Path | Genesis
+"""The path of a genesis.json, or what it says."""
 
 Submission = SignedTransfer | Mapping[str, Any]
 """A signed transfer, or the fields of `POST /tx`."""
@@ -76,6 +87,12 @@ class AsyncClient(AsyncReads):
     gateways that would round numbers.
 
     With `chain_id`, wallets sign for that chain only, whatever the node answers.
+
+    With `genesis`, the chain's genesis.json, the client believes nothing: every answer that can be proven is proven by
+    signatures from genesis on before it is returned or yielded; `InvalidProof` says what does not hold. Answers that
+    nothing can prove are of types that are `Unproven`. The newest signed block that was checked is the `head`. Later
+    ones must extend it, and an answer about the present that is older is refused. With `head_file` the head is also
+    known after a restart.
     """
 
     def __init__(
@@ -88,10 +105,14 @@ class AsyncClient(AsyncReads):
         tls: ssl.SSLContext | None = None,
         chain_id: int | None = None,
         amounts: Amounts = "number",
+        genesis: GenesisSource | None = None,
+        head_file: str | Path | None = None,
     ) -> None:
         transport = Transport(url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls, amounts=amounts)
-        super().__init__(transport, chain_id)
+        prover = _prover(transport, genesis, head_file, timeout_s)
+        super().__init__(transport, chain_id if prover is None else prover.chain_id(chain_id), prover)
         self._patient = self._transport.with_timeout(outage_timeout_s)
+        self._patient_prover = None if prover is None else prover.for_streams(self._patient)
         self._channel = EventChannel(
             self._transport.url,
             timeout_s=timeout_s,
@@ -116,7 +137,27 @@ class AsyncClient(AsyncReads):
 
     def wallet(self, account: Account) -> AsyncWallet:
         """The wallet of `account`, the same for every call, so that all payments of the account share its nonces."""
-        return self._wallets.setdefault(account, AsyncWallet(self, account))
+        # What a node says of pending payments cannot be proven, and what the wallet returns it signed itself.
+        believing = copy(self)
+        believing._prover = None
+        return self._wallets.setdefault(account, AsyncWallet(believing, account))
+
+    # The chain of signed blocks.
+
+    @property
+    def head(self) -> Head | None:
+        """The newest signed block that was checked; None before the first one, and without a genesis."""
+        return None if self._prover is None else self._prover.head
+
+    async def check_head(self, other: Head) -> None:
+        """Check that the `head` of another client, of any node, is on the same chain as the head of this one.
+
+        Raises `ChainForked` if the two were shown different histories; keep both heads as evidence. Only for a client
+        with a genesis.
+        """
+        if self._prover is None:
+            raise InvalidField("genesis", "a client without the chain's genesis checks no signatures")
+        await self._prover.check_head(other)
 
     # Submitting.
 
@@ -222,6 +263,8 @@ class AsyncClient(AsyncReads):
                 continue
             check_same(tx_hash, tx.tx_hash)
             if isinstance(tx, ConfirmedTransaction):
+                if self._prover is not None:
+                    await self._prover.check_payment(tx)
                 return tx
             if deadline.left_s(at_most=1.0) <= 0:
                 raise ConfirmationTimeout(tx_hash, timeout_s)
@@ -246,7 +289,7 @@ class AsyncClient(AsyncReads):
         `BlockNotKept` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
         block that you were given is void; `ChainChanged`, its base class, when the node has another chain now.
         """
-        follower = BlockFollower(self._patient, await self.chain(), self._channel)
+        follower = BlockFollower(self._patient, await self.chain(), self._channel, self._patient_prover)
         async with aclosing(follower.blocks(from_height)) as blocks:
             async for block in blocks:
                 yield block
@@ -260,7 +303,7 @@ class AsyncClient(AsyncReads):
         comes once. Otherwise like `blocks`. Raises `InvalidField` for another direction, and without an address.
         """
         followed = _followed(addresses, direction)
-        follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+        follower = PaymentFollower(self._patient, await self.chain(), self._channel, self._patient_prover)
         async with aclosing(follower.payments(followed, from_height, direction)) as payments:
             async for payment in payments:
                 yield payment
@@ -274,7 +317,7 @@ class AsyncClient(AsyncReads):
         come.
         """
         followed = _followed(addresses, direction)
-        follower = PaymentFollower(self._patient, await self.chain(), self._channel)
+        follower = PaymentFollower(self._patient, await self.chain(), self._channel, self._patient_prover)
         async with aclosing(follower.payments_and_blocks(followed, from_height, direction)) as events:
             async for event in events:
                 yield event
@@ -292,7 +335,23 @@ class AsyncClient(AsyncReads):
         reverts = RevertWatch(self._patient, await self.chain())
         async with aclosing(self._channel.outcomes(unsettled, reverts.refuse)) as outcomes:
             async for outcome in outcomes:
+                if self._patient_prover is not None and isinstance(outcome, Confirmed):
+                    await self._patient_prover.check_payment(outcome)
                 yield outcome
+
+
+def _prover(
+    transport: Transport, genesis: GenesisSource | None, head_file: str | Path | None, patience_s: float
+) -> Prover | None:
+    """None without a genesis. Raises `InvalidField`, `MalformedJson` or `OSError` for a file that cannot be used."""
+    if genesis is None:
+        if head_file is not None:
+            raise InvalidField("head_file", "is for a client with a genesis: others check no signatures")
+        return None
+    known = genesis if isinstance(genesis, Genesis) else parse_genesis(Path(genesis).read_bytes())
+    if known.signer == DEV_SIGNER:
+        warnings.warn("everybody has the key of a dev chain: its signatures prove nothing", PublicKeyWarning, 3)
+    return Prover(transport, known, None if head_file is None else Path(head_file), patience_s)
 
 
 def _followed(addresses: str | Iterable[str], direction: Direction) -> list[str]:

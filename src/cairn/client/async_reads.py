@@ -28,11 +28,18 @@ from cairn.client.models import (
     Transaction,
     Validators,
 )
-from cairn.client.transport import Deadline, ListPage, Transport, delays, path_of
+from cairn.client.proven_answers import check_held, check_parent
+from cairn.client.proven_history import HistoryFilter, ProvenHistory
+from cairn.client.prover import Prover
+from cairn.client.transport import Deadline, ListPage, Query, Transport, delays, path_of
+from cairn.domain.certificates import hex_text
 
 T = TypeVar("T")
+B = TypeVar("B", Block, FullBlock)
 
 MAX_PAGE = 1_000
+PROVEN_PAGE = 200
+"""Each page has a statement, of some kilobytes for each payment."""
 
 MAX_ACCOUNTS = 1_000
 """Addresses in one request."""
@@ -58,9 +65,10 @@ TRANSACTION: Decoder[Transaction] = Decoder(Transaction)
 class AsyncReads:
     """The reads. A failed read is retried, since reading changes nothing; only probes are not."""
 
-    def __init__(self, transport: Transport, chain_id: int | None) -> None:
+    def __init__(self, transport: Transport, chain_id: int | None, prover: Prover | None = None) -> None:
         self._transport = transport
         self._chain_id = chain_id
+        self._prover = prover
 
     @property
     def url(self) -> str:
@@ -70,21 +78,37 @@ class AsyncReads:
         """A transaction, pending or confirmed. Raises `TxNotFound`, or `TxDropped` with the reason."""
         tx = await self._transport.get(path_of("tx", tx_hash), TRANSACTION)
         check_same(tx_hash, tx.tx_hash)
+        if self._prover is not None and isinstance(tx, ConfirmedTransaction):
+            await self._prover.check_payment(tx)
         return tx
 
     async def proof(self, tx_hash: str) -> Proof:
         """A proof that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
-        return await self._transport.get(path_of("tx", tx_hash, "proof"), _PROOF)
+        proof = await self._transport.get(path_of("tx", tx_hash, "proof"), _PROOF)
+        if self._prover is not None:
+            proof.verify(tx_hash)
+            await self._prover.check_header(proof.header)
+        return proof
 
     async def block(self, block: str | int = "latest") -> Block:
         """A block by hash or height, or the latest. Raises `BlockNotFound`."""
-        found = await self._transport.get(path_of("block", block), BLOCK)
-        check_block(block, found)
+        found = await self._named_block(block, BLOCK)
+        if self._prover is not None:
+            await self._prover.check_block(found)
         return found
 
     async def full_block(self, block: str | int = "latest") -> FullBlock:
         """Like `block`, with the transactions themselves."""
-        found = await self._transport.get(path_of("block", block), _FULL_BLOCK, {"transactions": "full"})
+        found = await self._named_block(block, _FULL_BLOCK, {"transactions": "full"})
+        if self._prover is not None:
+            await self._prover.check_full_block(found)
+        return found
+
+    async def _named_block(self, block: str | int, answer: Decoder[B], query: Query | None = None) -> B:
+        if self._prover is not None and block == "latest":
+            # Of the very latest one there may be no signature for long.
+            block = hex_text((await self._prover.newest_block()).hash)
+        found = await self._transport.get(path_of("block", block), answer, query)
         check_block(block, found)
         return found
 
@@ -99,7 +123,18 @@ class AsyncReads:
         check_same(address, account.address)
         if height is not None:
             check_same(height, str(account.block_height))
-        return account
+        return account if self._prover is None else await self._proven_account(self._prover, account, time)
+
+    @staticmethod
+    async def _proven_account(prover: Prover, told: AccountState, time: int | None) -> AccountState:
+        proven = await prover.account(told.address, told.block_height)
+        held = proven.account
+        if told.block_height is not None:
+            check_held(told.balance, told.nonce, held)
+            if time is not None:
+                await prover.check_time(told.block_height, time)
+        # The pending nonce is about this moment, and what the account held is as of the signed block.
+        return AccountState(told.address, held.balance, held.nonce, told.pending_nonce, proven.block_height)
 
     async def accounts(self, addresses: Iterable[str], *, height: int | None = None) -> AccountList:
         """Balances and nonces of any number of accounts, all as of the same block: the latest, or that at `height`.
@@ -108,17 +143,27 @@ class AsyncReads:
         """
         asked = list(addresses)
         found: list[ListedAccount] = []
+        if self._prover is not None and height is None:
+            height = await self._prover.newest_height()
         for start in range(0, max(1, len(asked)), MAX_ACCOUNTS):
-            part = asked[start : start + MAX_ACCOUNTS]
-            body: dict[str, object] = {"addresses": part} | ({} if height is None else {"height": height})
-            listed = await self._transport.read_by_post("/accounts", body, _ACCOUNTS)
-            check_same(listed.block_height if height is None else height, listed.block_height)
+            listed = await self._listed_accounts(asked[start : start + MAX_ACCOUNTS], height)
             # The rest is of the block that the first ones are of.
             height = listed.block_height
-            if [each.address for each in listed.accounts] != [address.lower() for address in part]:
-                raise UnexpectedAnswer(f"{self.url} answered with other accounts than it was asked for")
             found += listed.accounts
         return AccountList(height or 0, found)
+
+    async def _listed_accounts(self, asked: list[str], height: int | None) -> AccountList:
+        body: dict[str, object] = {"addresses": asked} | ({} if height is None else {"height": height})
+
+        listed = await self._transport.read_by_post("/accounts", body, _ACCOUNTS)
+        check_same(listed.block_height if height is None else height, listed.block_height)
+        if [each.address for each in listed.accounts] != [address.lower() for address in asked]:
+            raise UnexpectedAnswer(f"{self.url} answered with other accounts than it was asked for")
+        if self._prover is not None:
+            for each in listed.accounts:
+                held = (await self._prover.account(each.address, listed.block_height)).account
+                check_held(each.balance, each.nonce, held)
+        return listed
 
     async def chain(self) -> Chain:
         """The chain's rules, its latest block, and how full the mempool is.
@@ -136,8 +181,22 @@ class AsyncReads:
 
     async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[Header, None]:
         """The blocks that the node keeps, newest first, or `limit` of them."""
-        async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
-            yield block
+        if self._prover is None:
+            async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
+                yield block
+            return
+        newest = await self._prover.newest_height()
+        unsigned = max(0, (await self.chain()).head.block_height - newest)
+        asked, child = None if limit is None else limit + unsigned, None
+        async for block in listed(self._transport, "/blocks", _BLOCKS, {}, asked, newest):
+            if block.block_height <= newest:
+                await self._prover.check_header(block) if child is None else check_parent(block, child)
+                yield block
+                child = block
+
+    @property
+    def _least_height(self) -> int:
+        return 0 if self._prover is None else self._prover.height
 
     async def history(
         self,
@@ -176,8 +235,26 @@ class AsyncReads:
             toTime=to_time,
             order="asc" if oldest_first else None,
         )
-        async for tx in listed(self._transport, path_of("account", address, "txs"), HISTORY, query, limit):
-            yield tx
+        path, least = path_of("account", address, "txs"), self._least_height
+        if self._prover is None:
+            async for tx in listed(self._transport, path, HISTORY, query, limit):
+                yield tx
+            return
+        meant = HistoryFilter(
+            address=address,
+            direction=direction,
+            counterparty=counterparty,
+            data=_data_of(reference, data),
+            from_height=from_height,
+            to_height=to_height,
+            from_time=from_time,
+            to_time=to_time,
+            oldest_first=oldest_first,
+        )
+        asked = pages(self._transport, path, HISTORY, query, limit=limit, page_size=PROVEN_PAGE, least_height=least)
+        async with aclosing(asked) as found, aclosing(ProvenHistory(self._prover, meant).check(found)) as proven:
+            async for tx in proven:
+                yield tx
 
     async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
         """The mempool in mining order, of all senders or of one."""
@@ -204,6 +281,12 @@ def check_direction(direction: object) -> None:
     """Check that it is one, or the wrong payments would come. Raises `InvalidField`."""
     if direction not in get_args(Direction):
         raise InvalidField("direction", f"must be one of {', '.join(get_args(Direction))}")
+
+
+def _data_of(reference: str | None, data: bytes | str | None) -> bytes | None:
+    if data is not None:
+        return bytes_of(data)
+    return None if reference is None else reference.encode()
 
 
 def _given(**parameters: str | int | None) -> dict[str, str]:
@@ -270,10 +353,15 @@ async def _page_from(
 
 
 async def listed(
-    transport: Transport, path: str, items: Decoder[list[T]], query: Mapping[str, str], limit: int | None = None
+    transport: Transport,
+    path: str,
+    items: Decoder[list[T]],
+    query: Mapping[str, str],
+    limit: int | None = None,
+    least_height: int = 0,
 ) -> AsyncGenerator[T, None]:
     """All items, or `limit` of them."""
-    async with aclosing(pages(transport, path, items, query, limit=limit)) as found:
+    async with aclosing(pages(transport, path, items, query, limit=limit, least_height=least_height)) as found:
         async for page in found:
             for item in page.items:
                 yield item

@@ -7,7 +7,9 @@
     ├── ConfirmationTimeout   still pending at the end of the wait; it may be confirmed later
     ├── ChainChanged          the node's chain is not the one that was followed
     │   └── ChainReverted     a dev chain was reverted: blocks above `height` are void
-    ├── InvalidProof          a proof does not show what it claims
+    ├── InvalidProof          a proof does not show what it claims, or the answer differs from it
+    │   ├── ChainForked       two signed blocks that contradict each other: history was rewritten
+    │   └── OutdatedAnswer    the answer proves less than an earlier one
     └── ApiError              the node answered with an error: `code`, `status` and `detail`
         ├── Rejected          the request is wrong (4xx)
         │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and errors of HTTP
@@ -20,7 +22,7 @@
 An unknown code gives the base class of its status, with the code in `code`.
 """
 
-from cairn.domain.answers import Problem
+from cairn.domain.answers import Head, Problem
 from cairn.domain.errors import (
     BY_CODE,
     ApiError,
@@ -54,6 +56,7 @@ from cairn.domain.errors import (
     NonceTooLow,
     NotADevChain,
     NotFound,
+    NotSignedYet,
     RateLimited,
     Rejected,
     ReplacementUnderpriced,
@@ -61,6 +64,7 @@ from cairn.domain.errors import (
     SenderLimit,
     ShuttingDown,
     Starting,
+    StatementTooLong,
     StoreUnavailable,
     TooManyConnections,
     TooManyUnansweredBytes,
@@ -76,15 +80,17 @@ from cairn.domain.errors import (
 )
 
 __all__ = [
-    "ApiError", "BY_CODE", "BlockNotFound", "BlockNotKept", "BodyTooLarge", "ChainChanged", "ChainReverted",
-    "ClientError", "ConfirmationTimeout", "DataTooLong", "EngineUnavailable", "FollowLimit", "ForbiddenHost",
-    "ForbiddenOrigin", "GasPriceTooLow", "GasTooHigh", "GasTooLow", "HeadersTooLarge", "IdempotencyKeyReused",
-    "InsufficientFunds", "Internal", "InvalidField", "InvalidHash", "InvalidProof", "InvalidQuery", "InvalidSignature",
-    "Limited", "MalformedJson", "MalformedRequest", "MempoolFull", "MethodNotAllowed", "NodeUnreachable",
-    "NonceTooHigh", "NonceTooLow", "NotADevChain", "NotFound", "OutcomeUnknown", "Problem", "RateLimited", "Rejected",
-    "ReplacementUnderpriced", "RequestTimeout", "SenderLimit", "ShuttingDown", "Starting", "StoreUnavailable",
-    "TooManyConnections", "TooManyUnansweredBytes", "TxDropped", "TxNotFound", "TxNotKept", "TxRejected", "Unavailable",
-    "UnexpectedAnswer", "UnsupportedMediaType", "UpdateRefused", "UpgradeRequired", "error_of",
+    "ApiError", "BY_CODE", "BlockNotFound", "BlockNotKept", "BodyTooLarge", "ChainChanged", "ChainForked",
+    "ChainReverted", "ClientError", "ConfirmationTimeout", "DataTooLong", "EngineUnavailable", "FollowLimit",
+    "ForbiddenHost", "ForbiddenOrigin", "GasPriceTooLow", "GasTooHigh", "GasTooLow", "HeadersTooLarge",
+    "IdempotencyKeyReused", "InsufficientFunds", "Internal", "InvalidField", "InvalidHash", "InvalidProof",
+    "InvalidQuery", "InvalidSignature", "Limited", "MalformedJson", "MalformedRequest", "MempoolFull",
+    "MethodNotAllowed", "NodeUnreachable", "NonceTooHigh", "NonceTooLow", "NotADevChain", "NotFound", "NotSignedYet",
+    "OutcomeUnknown", "OutdatedAnswer", "Problem", "PublicKeyWarning", "RateLimited", "Rejected",
+    "ReplacementUnderpriced", "RequestTimeout", "SenderLimit", "ShuttingDown", "Starting", "StatementTooLong",
+    "StoreUnavailable", "TooManyConnections", "TooManyUnansweredBytes", "TxDropped", "TxNotFound", "TxNotKept",
+    "TxRejected", "Unavailable", "UnexpectedAnswer", "UnsupportedMediaType", "UpdateRefused", "UpgradeRequired",
+    "error_of",
 ]  # fmt: skip
 
 
@@ -143,6 +149,28 @@ class ChainReverted(ChainChanged):
         super().__init__(f"the chain was reverted to block {height}")
         self.height = height
         """Height of the latest block after the revert."""
+
+
+class ChainForked(InvalidProof):
+    """A signed block contradicts one that was signed before: whoever signs has signed two histories.
+
+    The chain was rewritten, or it is shown differently to different people. Keep both blocks: they are the evidence.
+    """
+
+    def __init__(self, known: Head, shown: Head) -> None:
+        super().__init__(
+            f"history was rewritten: block {known.block_height} was {known.hash}, and the node proves {shown.hash}"
+        )
+        self.known = known
+        self.shown = shown
+
+
+class OutdatedAnswer(InvalidProof):
+    """The answer is proven, but of an earlier block than one that was proven before: the node hides the newer ones."""
+
+
+class PublicKeyWarning(UserWarning):
+    """Everybody has the key that signs the blocks of a dev chain: its signatures prove nothing."""
 
 
 def error_of(problem: Problem, retry_after_s: float | None = None) -> ApiError:

@@ -8,6 +8,7 @@ from cairn.client.async_reads import BLOCK, CHAIN, Direction
 from cairn.client.errors import BlockNotFound, BlockNotKept, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel
 from cairn.client.models import Block, Chain
+from cairn.client.prover import Prover
 from cairn.client.transport import Transport, delays, path_of
 from cairn.domain.answers import NewBlock, Payment
 
@@ -150,8 +151,9 @@ class BlockFollower:
     `transport` and `chain` are as those of a `RevertWatch`.
     """
 
-    def __init__(self, transport: Transport, chain: Chain, channel: EventChannel) -> None:
+    def __init__(self, transport: Transport, chain: Chain, channel: EventChannel, prover: Prover | None = None) -> None:
         self._transport = transport
+        self._prover = prover
         self._seen = SeenChain(transport, chain)
         self._channel = channel
         self._last: Block | None = None
@@ -168,6 +170,8 @@ class BlockFollower:
                 if self._last is None and block.block_height:
                     self._seen.remember(block.block_height - 1, block.previous_hash)
                 self._seen.remember(block.block_height, block.hash, block.timestamp)
+                if self._prover is not None:
+                    await self._prover.check_block(block)
                 self._last = block
                 yield block
 
@@ -199,7 +203,8 @@ class PaymentFollower:
     `transport` and `chain` are as those of a `RevertWatch`.
     """
 
-    def __init__(self, transport: Transport, chain: Chain, channel: EventChannel) -> None:
+    def __init__(self, transport: Transport, chain: Chain, channel: EventChannel, prover: Prover | None = None) -> None:
+        self._prover = prover
         self._seen = SeenChain(transport, chain)
         # A socket that is lost before its first block is replaced by one on the same chain, too.
         self._seen.remember(chain.head.block_height, chain.head.hash)
@@ -210,7 +215,7 @@ class PaymentFollower:
     async def payments(
         self, addresses: Sequence[str], from_height: int | None, direction: Direction
     ) -> AsyncGenerator[Payment, None]:
-        async with aclosing(self.payments_and_blocks(addresses, from_height, direction)) as events:
+        async with aclosing(self._events(addresses, from_height, direction)) as events:
             async for event in events:
                 if isinstance(event, Payment):
                     yield event
@@ -219,6 +224,16 @@ class PaymentFollower:
         self, addresses: Sequence[str], from_height: int | None, direction: Direction
     ) -> AsyncGenerator[Payment | NewBlock, None]:
         """The payments, and each new block: all payments of the blocks below it have come."""
+        async with aclosing(self._events(addresses, from_height, direction)) as events:
+            async for event in events:
+                if self._prover is not None and isinstance(event, NewBlock):
+                    await self._prover.check_announced(event)
+                yield event
+
+    async def _events(
+        self, addresses: Sequence[str], from_height: int | None, direction: Direction
+    ) -> AsyncGenerator[Payment | NewBlock, None]:
+        """Payments that are proven, and blocks that are not yet: on a network that takes until the next one."""
         followed = {address.lower() for address in addresses}
         async with aclosing(self._channel.payments(addresses, from_height, self._rejoin)) as events:
             async for event in events:
@@ -226,6 +241,8 @@ class PaymentFollower:
                     self._seen.remember(event.block_height, event.hash)
                     yield event
                 elif direction == "both" or (event.to if direction == "in" else event.sender) in followed:
+                    if self._prover is not None:
+                        await self._prover.check_payment(event)
                     self._given = event.block_height
                     yield event
 

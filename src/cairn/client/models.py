@@ -28,6 +28,7 @@ from cairn.domain.answers import (
     Submitted,
     Transaction,
     Transfer,
+    Unproven,
     Validator,
     Validators,
 )
@@ -36,5 +37,5 @@ __all__ = [
     "AccountList", "AccountState", "Block", "Chain", "Checks", "Confirmed", "ConfirmedTransaction", "Dropped",
     "Evidence", "FullBlock", "Head", "Header", "ListedAccount", "MempoolItem", "MempoolSize", "NewBlock", "Outcome",
     "Payment", "PendingTransaction", "Probe", "Proof", "Readiness", "Revert", "SignedFields", "Submitted",
-    "Transaction", "Transfer", "Validator", "Validators",
+    "Transaction", "Transfer", "Unproven", "Validator", "Validators",
 ]  # fmt: skip

@@ -66,6 +66,15 @@ EVIDENCE_KINDS = {
 }
 
 
+class Unproven:
+    """What a node says of itself or of this moment: no signature covers it, and nothing proves it.
+
+    A client with a genesis proves every answer but these.
+    """
+
+    __slots__ = ()
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error (RFC 9457)."""
 
@@ -88,7 +97,7 @@ def queued_reason(missing_nonce: int) -> str:
     return f"waits for nonce {missing_nonce}"
 
 
-class Submitted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Submitted(Unproven, msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The transaction is valid, accepted and on disk."""
 
     status: Annotated[
@@ -122,7 +131,7 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
         return self.value + self.gas * (self.gas_price if self.max_fee_per_gas is None else self.max_fee_per_gas)
 
 
-class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="pending"):
+class PendingTransaction(Unproven, Transfer, frozen=True, kw_only=True, tag_field="status", tag="pending"):
     """A transaction that is not in a block yet."""
 
     not_held: Annotated[
@@ -157,7 +166,7 @@ class ConfirmedTransaction(Transfer, frozen=True, kw_only=True, tag_field="statu
 Transaction = PendingTransaction | ConfirmedTransaction
 
 
-class MempoolItem(Transfer, frozen=True, kw_only=True):
+class MempoolItem(Unproven, Transfer, frozen=True, kw_only=True):
     """A transaction in the mempool."""
 
     received_at: Time
@@ -362,7 +371,7 @@ class Revert(msgspec.Struct, frozen=True, rename="camel"):
     block_height: Annotated[int, integer("The latest block after the revert. Blocks above it are void.")]
 
 
-class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Chain(Unproven, msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The chain's rules and its latest block."""
 
     chain_id: ChainId
@@ -442,7 +451,7 @@ class Evidence(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: Time
 
 
-class Validators(msgspec.Struct, frozen=True, rename="camel"):
+class Validators(Unproven, msgspec.Struct, frozen=True, rename="camel"):
     """The validators of the network."""
 
     chain_id: ChainId
@@ -467,7 +476,7 @@ class UpdateSubmitted(msgspec.Struct, frozen=True):
 # The probes.
 
 
-class Probe(msgspec.Struct, frozen=True):
+class Probe(Unproven, msgspec.Struct, frozen=True):
     """The result of a probe."""
 
     status: Annotated[str, about("`alive`, `starting` or `started`.")]
@@ -480,7 +489,7 @@ class Checks(msgspec.Struct, frozen=True):
     mempool: Annotated[str, about("The mempool.")]
 
 
-class Readiness(msgspec.Struct, frozen=True):
+class Readiness(Unproven, msgspec.Struct, frozen=True):
     """The result of the probe `/ready`."""
 
     status: Annotated[Phase, about("`ready` if the node accepts transactions.")]
@@ -504,7 +513,7 @@ class Confirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", 
     block_height: Height
 
 
-class Dropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
+class Dropped(Unproven, msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
     """A followed transaction ended without being confirmed. On a network the reason is always `nonce used`."""
 
     tx_hash: HashText

@@ -107,6 +107,30 @@ def decode_list(raw: bytes, at: int, shape: Shape) -> tuple[list[bytes], list[in
     return items, places
 
 
+def split_list(raw: bytes, shape: Shape) -> list[bytes]:
+    """The items of a list of any length, each with what marks it. Raises `ValueError` unless that is all of `raw`."""
+    if not raw or raw[0] < LIST:
+        raise shape.wrong("expected input list")
+    at, end = _bounds(raw, 0, shape)
+    if end != len(raw):
+        raise shape.wrong("another length")
+    items = []
+    while at < end:
+        after = at + 1 if raw[at] < 0x80 else _bounds(raw, at, shape)[1]
+        items.append(raw[at:after])
+        at = after
+    if at != end:
+        raise shape.wrong("another length")
+    return items
+
+
+def string_of(item: bytes, shape: Shape) -> bytes:
+    """What an item holds that is a string. Raises `ValueError`."""
+    if item[0] >= LIST:
+        raise shape.wrong("expected input string")
+    return item if item[0] < 0x80 else item[_bounds(item, 0, shape)[0] :]
+
+
 def _bounds(raw: bytes, at: int, shape: Shape, index: int | None = None) -> tuple[int, int]:
     """Where the content of a list, or of a string that has its length before it, starts and ends."""
     size = raw[at] - (LIST if raw[at] >= LIST else 0x80)
