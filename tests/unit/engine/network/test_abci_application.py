@@ -15,7 +15,18 @@ from cairn.domain.rules import RULES_VERSION
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS
 from cairn.engine.abci import requests as m
 from cairn.engine.network.bundle import encode_bundle
-from tests.support.abci_node import FEES, GENESIS, SECOND, VALIDATOR, Node, bundle, raw, settle, update
+from tests.support.abci_node import (
+    FEES,
+    FIRST_GOVERNANCE,
+    GENESIS,
+    SECOND,
+    VALIDATOR,
+    Node,
+    bundle,
+    raw,
+    settle,
+    update,
+)
 from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 
@@ -306,6 +317,20 @@ def test_time_never_runs_back_and_strangers_earn_nothing(node: Node) -> None:
     node.app.commit()
     assert node.chain.head_header.timestamp == 1_900_000_000
     assert node.chain.head_header.proposer == ZERO_ADDRESS
+
+
+def test_the_state_counts_changes_of_powers_and_names_the_block_of_the_newest(node: Node) -> None:
+    seen = []
+    governance = FIRST_GOVERNANCE
+    elsewhere = msgspec.structs.replace(SECOND, fee_recipient=ACCOUNTS[7])
+    for wanted in (None, SECOND, elsewhere, None, msgspec.structs.replace(elsewhere, power=11)):
+        raws = [] if wanted is None else [update(governance.sequence, wanted, 0, 1, governance=governance)]
+        node.finalize(raws)
+        node.app.commit()
+        assert node.chain.governance is not None
+        governance = node.chain.governance
+        seen.append((governance.set_changes, governance.set_changed_at))
+    assert seen == [(0, 0), (1, 2), (1, 2), (1, 2), (2, 5)]
 
 
 def test_administrators_change_the_validators(node: Node) -> None:
