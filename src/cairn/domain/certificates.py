@@ -33,8 +33,8 @@ _CHAIN_ID, _HEIGHT, _VALIDATORS, _NEXT_VALIDATORS, _APP_HASH = 1, 2, 7, 8, 10
 """Numbers of leaves of the engine's header."""
 
 HexText = Annotated[str, about("0x and two lower-case hexadecimal digits for each byte.", pattern="^0x([0-9a-f]{2})*$")]
-Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
-_Power = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER, extra_json_schema={"format": "int64"})]
+_Power = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER, extra_json_schema={"format": "int64"})]
 
 
 class Parts(msgspec.Struct, frozen=True):

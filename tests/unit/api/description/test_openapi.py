@@ -189,3 +189,11 @@ def test_examples_of_parameters_are_valid(where: str, parameter: dict[str, Any])
             assert re.search(schema["pattern"], example), where
         if "enum" in schema:
             assert example in schema["enum"], where
+
+
+@pytest.mark.parametrize(
+    "name", ["BlockPath", "StatePath", "ChangePath", "StatementFile", "VoteSignature", "SetMember"]
+)
+def test_integers_of_proofs_are_of_64_bits_for_generated_clients(name: str) -> None:
+    fields = DOCUMENT["components"]["schemas"][name]["properties"].values()
+    assert {field.get("format") for field in fields if field.get("type") == "integer"} <= {"int64"}
