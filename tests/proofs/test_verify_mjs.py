@@ -1,6 +1,7 @@
 """verify.mjs decides each vector as its author meant, alone and by its command."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def test_command_without_its_files_ends_with_1(js_packages: Path, tmp_path: Path
         done = subprocess.run(["node", VERIFIER, *arguments], capture_output=True, text=True, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (1, "")
         assert done.stdout.startswith("NOT PROVEN: ")
+
+
+def test_verifier_has_at_most_350_lines_of_code_and_needs_no_package() -> None:
+    source = VERIFIER.read_text()
+    lines = [line.strip() for line in source.splitlines()]
+    # Python's blocks end without a bracket on a line of its own, and both verifiers are counted alike.
+    code = [line for line in lines if line.strip("(){}[];,") and not line.startswith(("//", "/**"))]
+    assert len(code) <= 350
+    assert max(map(len, source.splitlines())) <= 120
+    assert set(re.findall(r'import\("([^"]+)"\)|from "([^"]+)"', source)) == {("node:fs", ""), ("node:util", "")}
 
 
 def run(case: Case, directory: Path, *options: str) -> tuple[int, str]:

@@ -202,7 +202,7 @@ class Trust extends EventTarget {
      */
     async proven(text) {
         try {
-            return await checkFile(await this.genesis(), text);
+            return /** @type {Report} */ (await checkFile(await this.genesis(), text));
         } catch (failure) {
             throw failure instanceof NotProven ? new Doubt(`The proof does not hold: ${failure.message}.`) : failure;
         }

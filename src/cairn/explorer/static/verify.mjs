@@ -8,9 +8,10 @@
 // Bytes are hexadecimal text without 0x everywhere below, so that === compares and + joins them. Integers are BigInts.
 
 export class NotProven extends Error {}
-const need = (holds, reason) => {
-    if (!holds) throw new NotProven(reason);
+const fail = (reason) => {
+    throw new NotProven(reason);
 };
+const need = (holds, reason) => holds || fail(reason);
 
 // Bytes and hashes.
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
@@ -37,8 +38,9 @@ export function keccak256(hex) {
     for (let at = 0; at < data.byteLength; at += 136) {
         for (let i = 0; i < 17; i += 1) lanes[i] ^= data.getBigUint64(at + 8 * i, true);
         for (const constant of CONSTANTS) {
-            for (let x = 0; x < 5; x += 1) sums[x] = [5, 10, 15, 20].reduce((sum, y) => sum ^ lanes[x + y], lanes[x]);
-            const mixes = sums.map((_, x) => sums[(x + 4) % 5] ^ (sums[(x + 1) % 5] << 1n) ^ (sums[(x + 1) % 5] >> 63n));
+            sums.fill(0n);
+            for (let i = 0; i < 25; i += 1) sums[i % 5] ^= lanes[i];
+            const mixes = sums.map((_, x) => sums.at(x - 1) ^ (sums[(x + 1) % 5] << 1n) ^ (sums[(x + 1) % 5] >> 63n));
             for (let i = 0; i < 25; i += 1) lanes[i] ^= mixes[i % 5];
             for (const [from, to, bits] of MOVES) moved[to] = (lanes[from] << bits) | (lanes[from] >> (64n - bits));
             const beside = (i, x) => moved[i - (i % 5) + ((i + x) % 5)];
@@ -57,17 +59,11 @@ async function isSigned(key, message, signature) {
 }
 const P = 2n ** 256n - 2n ** 32n - 977n;
 const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
-const G = [
-    0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n,
-    0x483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8n,
-    1n,
-];
+const GX = 0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n;
+const G = [GX, 0x483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8n, 1n];
 const modulo = (value, modulus) => ((value % modulus) + modulus) % modulus;
-function raised(base, exponent, prime) {
-    let result = 1n;
-    for (; exponent; exponent >>= 1n, base = (base * base) % prime) if (exponent & 1n) result = (result * base) % prime;
-    return result;
-}
+const raised = (base, exponent, prime) =>
+    exponent ? (raised((base * base) % prime, exponent >> 1n, prime) * (exponent & 1n ? base : 1n)) % prime : 1n;
 /** Adds points x : y : z, by a rule that has no exceptions (Renes, Costello and Batina 2015, algorithm 7). */
 function add([x, y, z], [x2, y2, z2]) {
     const [xy, yz, xz, xx] = [x * y2 + x2 * y, y * z2 + y2 * z, x * z2 + x2 * z, 3n * x * x2];
@@ -97,8 +93,7 @@ const nodeHash = (left, right) => (right === undefined ? left : sha256(`01${left
 export async function merkleRoot(leaves) {
     let level = await Promise.all(leaves.map(leafHash));
     while (level.length > 1) {
-        const odd = level.filter((_, i) => i % 2);
-        level = await Promise.all(level.filter((_, i) => i % 2 === 0).map((left, i) => nodeHash(left, odd[i])));
+        level = await Promise.all(level.flatMap((left, i) => (i % 2 ? [] : [nodeHash(left, level[i + 1])])));
     }
     return level[0] ?? "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421";
 }
@@ -107,8 +102,7 @@ async function climb(what, index, size, old, now, path) {
     const siblings = [...path];
     for (let last = size - 1n; last > 0n; index >>= 1n, last >>= 1n) {
         if (index % 2n === 0n && index === last) continue; // It has no sibling: it moves up.
-        need(siblings.length > 0, `${what}: the path is too short`);
-        const sibling = siblings.shift();
+        const sibling = siblings.shift() ?? fail(`${what}: the path is too short`);
         if (index % 2n) [old, now] = [await nodeHash(sibling, old), await nodeHash(sibling, now)];
         else now = await nodeHash(now, sibling);
     }
@@ -117,8 +111,8 @@ async function climb(what, index, size, old, now, path) {
 }
 async function checkIncluded(what, data, index, size, path, root) {
     need(index < size, `${what}: the tree has no such place`);
-    const [, now] = await climb(what, index, size, "", await leafHash(data), path);
-    need(now === root, `${what}: the path does not lead to the root in the block`);
+    const [, top] = await climb(what, index, size, "", await leafHash(data), path);
+    need(top === root, `${what}: the path does not lead to the root in the block`);
 }
 async function checkAppended(first, second, path) {
     if (first.height === 0n) return need(path.length === 0, "history: nothing leads from an empty one");
@@ -128,7 +122,7 @@ async function checkAppended(first, second, path) {
     const [start, ...rest] = first.height === 1n << level ? [first.mixHash, ...path] : path;
     const place = [(first.height >> level) - 1n, ((second.height - 1n) >> level) + 1n];
     const [old, now] = await climb("history", ...place, start, start, rest);
-    return need(old === first.mixHash && now === second.mixHash, "history: the newer one begins otherwise than the older");
+    return need(old === first.mixHash && now === second.mixHash, "history: the newer one begins otherwise");
 }
 
 // Reading JSON, by rules that are narrower than its own, so that all verifiers read the same; RLP; protobuf.
@@ -175,22 +169,23 @@ function rlpList(raw) {
     return items;
 }
 function uint(item, size) {
-    need(typeof item === "string" && item.length <= 2 * size && !item.startsWith("00"), "not an integer in RLP");
-    return integer(item);
+    const isUint = typeof item === "string" && item.length <= 2 * size && !item.startsWith("00");
+    return isUint ? integer(item) : fail("not an integer in RLP");
 }
 const varint = (number) => (number > 127n ? fixed((number & 127n) | 128n, 1) + varint(number >> 7n) : fixed(number, 1));
 const chunk = (tag, body) => tag + varint(BigInt(body.length / 2)) + body;
 const unlessZero = (tag, number) => (number ? tag + varint(number) : "");
 
 // Who signs: the genesis, the validators, the signed head.
-const DEV_SIGNER = "61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f"; // Everybody has its key.
+const DEV_SIGNER = "61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f";
+const isDevKey = ({ key }) => key === DEV_SIGNER; // Everybody has its other half.
 const ranked = (keys) => Promise.all(keys.map(async ([key, power]) => ({ key, power, rank: await sha256(key) })));
 const byRank = (a, b) => Number(b.power - a.power) || (a.rank.slice(0, 40) < b.rank.slice(0, 40) ? -1 : 1);
 function setHash(validators) {
-    const keys = new Set(validators.map(({ key }) => key));
-    need(keys.size > 0 && keys.size === validators.length, "there is no validator, or one twice");
+    const { size } = new Set(validators.map(({ key }) => key));
+    need(size > 0 && size === validators.length, "there is no validator, or one twice");
     need(validators.every((each) => each.power > 0n && each.power < 2n ** 53n), "a power is not between 1 and 2^53-1");
-    need([...validators].sort(byRank).every((each, i) => each === validators[i]), "validators are not in CometBFT's order");
+    need([...validators].sort(byRank).every((each, i) => each === validators[i]), "validators not in CometBFT's order");
     return merkleRoot(validators.map(({ key, power }) => `0a220a20${key}10${varint(power)}`));
 }
 export async function readGenesis(bytes) {
@@ -205,7 +200,7 @@ export async function readGenesis(bytes) {
     const [digest, chainId] = [keccak256(hexOf(bytes)), BigInt(fields.chainId)];
     const engineId = ascii(`cairn-${chainId}-${digest.slice(0, 24)}`);
     const validators = (await ranked(keys)).sort(byRank);
-    return { digest, chainId, engineId, validators, everybodyHasTheKey: validators.every(({ key }) => key === DEV_SIGNER) };
+    return { digest, chainId, engineId, validators, everybodyHasTheKey: validators.every(isDevKey) };
 }
 async function checkSigned(signed, validators, { engineId }, above) {
     const header = takeList(signed, "header", HEX);
@@ -222,8 +217,8 @@ async function checkSigned(signed, validators, { engineId }, above) {
     const signers = [];
     for (const each of takeList(signed, "signatures", OBJECT)) {
         const [place, seconds, nanos] = ["validator", "seconds", "nanos"].map((name) => take(each, name, INT));
-        need(place > (signers.at(-1)?.place ?? -1n), "a signature is there twice, or not in order");
-        need(place < validators.length, "a signature of nobody");
+        const isNext = place > (signers.at(-1)?.place ?? -1n) && place < validators.length;
+        need(isNext, "a signature is there twice, is not in order, or is nobody's");
         const time = chunk("2a", unlessZero("08", seconds) + unlessZero("10", nanos));
         const [{ key, power }, message] = [validators[Number(place)], chunk("", vote + time + chunk("32", engineId))];
         need(await isSigned(key, message, take(each, "signature", 64)), `the signature of validator ${place} is wrong`);
@@ -240,42 +235,40 @@ async function checkSignatures(certificate, head, genesis) {
     for (const step of steps) {
         const change = await checkSigned(take(step, "signed", OBJECT), validators, genesis, height);
         const rows = takeList(step, "validators", OBJECT);
-        validators = await ranked(rows.map((row) => [take(row, "publicKey", 32), take(row, "power", INT)]));
-        need(change.header[8] === `0a20${await setHash(validators)}`, "the next validators are not those that were signed");
-        ({ height } = change);
+        const keys = rows.map((row) => [take(row, "publicKey", 32), take(row, "power", INT)]);
+        [validators, height] = [await ranked(keys), change.height];
+        need(change.header[8] === `0a20${await setHash(validators)}`, "the next validators are not the signed ones");
     }
     const { header, ...signed } = await checkSigned(take(certificate, "signed", OBJECT), validators, genesis, height);
     need(header[10] === `0a20${head.hash}`, "the validators signed another block");
-    const everybodyHasTheKey = validators.every(({ key }) => key === DEV_SIGNER);
-    return { ...signed, steps: steps.length, everybodyHasTheKey };
+    return { ...signed, steps: steps.length, everybodyHasTheKey: validators.every(isDevKey) };
 }
 
 // What is proven: blocks, payments, accounts.
 function readHeader(header, { chainId }) {
     const items = rlpList(header);
-    const sizes = [0, 2, 3, 4, 5, 12, 13].map((i) => items[i]?.length / 2).join();
-    const unused = [keccak256("c0"), "00".repeat(256), "", "00".repeat(8)];
-    need(items.length === 16 && sizes === "32,20,32,32,32,18,32", "a header does not have the fields of one");
-    need([1, 6, 7, 14].every((i, at) => items[i] === unused[at]), "an unused field of a header is set");
-    need(items[12].startsWith(`${ascii("cairn")}03${fixed(chainId, 8)}`), "a header of another chain or format");
-    const [previousHash, , proposer, stateRoot, transactionsRoot, receiptsRoot] = items;
-    const [[height, gasLimit, gasUsed, timestamp], mixHash] = [items.slice(8, 12).map((item) => uint(item, 8)), items[13]];
-    const [transactionCount, baseFeePerGas] = [integer(items[12].slice(28)), uint(items[15], 32)];
-    const roots = { stateRoot, transactionsRoot, receiptsRoot, mixHash };
-    const numbers = { height, timestamp, gasLimit, gasUsed, baseFeePerGas, transactionCount };
+    const sizes = items.map((item) => (typeof item === "string" ? item.length / 2 : "list"));
+    const fixedSizes = [...sizes.slice(0, 8), ...sizes.slice(12, 15)].join();
+    const isHeader = items.length === 16 && fixedSizes === "32,32,20,32,32,32,256,0,18,32,8";
+    need(isHeader, "a header does not have the fields of one");
+    const [previousHash, uncles, proposer, stateRoot, transactionsRoot, receiptsRoot, bloom] = items;
+    const [extra, mixHash, nonce] = items.slice(12);
+    need(uncles === keccak256("c0") && /^0+$/.test(bloom + nonce), "an unused field of a header is set");
+    need(extra.startsWith(`${ascii("cairn")}03${fixed(chainId, 8)}`), "a header of another chain or format");
+    const [height, gasLimit, gasUsed, timestamp] = items.slice(8, 12).map((item) => uint(item, 8));
+    const roots = { stateRoot, transactionsRoot, receiptsRoot, mixHash, transactionCount: integer(extra.slice(28)) };
+    const numbers = { height, timestamp, gasLimit, gasUsed, baseFeePerGas: uint(items[15], 32) };
     return { header, hash: keccak256(header), previousHash, proposer, ...roots, ...numbers };
 }
 /** The block of that header. It must be that later block, or be in its history. */
-async function checkBlock(header, history, later, genesis) {
+async function checkBlock(header, path, later, genesis) {
     const block = readHeader(header, genesis);
-    if (header === later.header) need(history.length === 0, "a block is not in its own history");
-    else await checkIncluded("block", block.hash, block.height, later.height, history, later.mixHash);
+    if (header === later.header) need(path.length === 0, "a block is not in its own history");
+    else await checkIncluded("block", block.hash, block.height, later.height, path, later.mixHash);
     return block;
 }
-function takeBlock(holder, name, head, genesis) {
-    const part = take(holder, name, OBJECT);
-    return checkBlock(take(part, "header", HEX), takeList(part, "history", 32), head, genesis);
-}
+const takeBlock = (holder, name, head, genesis, part = take(holder, name, OBJECT)) =>
+    checkBlock(take(part, "header", HEX), takeList(part, "history", 32), head, genesis);
 async function checkPayment(part, block, { chainId }) {
     const [raw, index, path] = [take(part, "transaction", HEX), take(part, "index", INT), takeList(part, "path", 32)];
     const hash = keccak256(raw);
@@ -287,15 +280,16 @@ async function checkPayment(part, block, { chainId }) {
     const id = fixed(chainId, 8).replace(/^(00)+/, "");
     const digest = keccak256(type ? fixed(type, 1) + rlp(body) : rlp([...body, id, "", ""]));
     const parity = type ? v : v - 2n * chainId - 35n;
-    need(parity === 0n || parity === 1n, "a payment is not signed for this chain");
-    need(type === 0 || (body.shift() === id && Array.isArray(body.pop())), "a payment for another chain, or with an access list");
-    const [[maxTip, maxFee], [gas, to, value, data]] = [[body[1], body[type || 1]].map((item) => uint(item, 32)), body.slice(-4)];
-    need(to.length === 40 && typeof data === "string" && data.length <= 512 && maxTip <= maxFee, "no block can hold this payment");
+    const isOurs = type === 0 || (body.shift() === id && Array.isArray(body.pop()));
+    need(isOurs && (parity === 0n || parity === 1n), "a payment is not signed for this chain, or has an access list");
+    const [[gas, to, value, data], maxTip, maxFee] = [body.slice(-4), uint(body[1], 32), uint(body[type || 1], 32)];
+    const fits = typeof data === "string" && data.length <= 512 && maxTip <= maxFee;
+    need(fits && to.length === 40, "a payment that no block can hold");
     const tipped = block.baseFeePerGas + maxTip;
     const gasPrice = type === 2 && tipped < maxFee ? tipped : maxFee;
     const fee = gasPrice * bytesOf(data).reduce((sum, byte) => sum + (byte ? 16n : 4n), 21000n);
-    const numbers = { value: uint(value, 32), nonce: uint(body[0], 8), gas: uint(gas, 8), gasPrice, maxFee, maxTip, fee };
-    return { hash, index, type, from: signerOf(digest, r, s, parity), to, ...numbers, data };
+    const own = { value: uint(value, 32), nonce: uint(body[0], 8), gas: uint(gas, 8), data };
+    return { hash, index, type, from: signerOf(digest, r, s, parity), to, ...own, gasPrice, maxFee, maxTip, fee };
 }
 /** A leaf of so many bytes, cut into parts. */
 async function takeLeaf(what, part, [index, count], root, ...sizes) {
@@ -308,8 +302,8 @@ const holding = (balance, nonce) => ({ balance: integer(balance), nonce: integer
 /** What the account holds at the head, and when it was touched last: -1 where there is no such account. */
 async function checkState(part, address, head) {
     need(take(part, "number", INT) > 0n, "account: the first place is not one's");
-    const leaf = await takeLeaf("account", part, ["number", "size"], head.stateRoot, 20, 32, 8, 8, 20);
-    const [owner, balance, nonce, touched, next] = leaf;
+    const parts = await takeLeaf("account", part, ["number", "size"], head.stateRoot, 20, 32, 8, 8, 20);
+    const [owner, balance, nonce, touched, next] = parts;
     if (owner === address) return { touched: integer(touched), held: holding(balance, nonce) };
     const isGap = owner < next ? owner < address && address < next : owner < address || address < next;
     need(isGap, "the proof is about another account");
@@ -351,7 +345,7 @@ async function checkEntry(part, change, address, genesis) {
     need(nonce === after.nonce && isExplained, "the payments do not add up to the change of the account");
     return { ...change, payments, rest };
 }
-async function checkStatement(file, head, genesis) {
+async function statement(file, head, genesis) {
     const [address, from, to] = [take(file, "address", 20), take(file, "from", INT), take(file, "to", INT)];
     need(from <= to && to <= head.height, "from, to and the signed block are not in order");
     const entries = [];
@@ -364,64 +358,60 @@ async function checkStatement(file, head, genesis) {
         const change = await checkChange(part, address, head, genesis);
         const { height } = change.block;
         link(change);
-        need(height > change.touched && height >= from && height <= to, "a change is not within the statement, or not in order");
+        const isWithin = height > change.touched && height >= from && height <= to;
+        need(isWithin, "a change is not within the statement, or not in order");
         entries.push(await checkEntry(part, change, address, genesis));
     }
     const end = await checkEnd(file, "next", to, address, head, genesis);
     link(end);
     return { address, from, to, opening: entries[0]?.held ?? end.held, closing: end.held, entries };
 }
-async function checkReceipt(file, head, genesis) {
+async function receipt(file, head, genesis) {
     const block = await takeBlock(file, "block", head, genesis);
     return { block, payment: await checkPayment(take(file, "payment", OBJECT), block, genesis) };
 }
-async function checkAccount(file, head, genesis) {
+async function account(file, head, genesis) {
     const [address, height] = [take(file, "address", 20), take(file, "height", INT)];
     const { touched, held } = await checkEnd(file, "change", height, address, head, genesis);
     need(height <= head.height && touched <= height, "the account was touched after that height");
     return { address, height, exists: touched >= 0n, ...held };
 }
-async function checkHistory(file, head, genesis) {
+async function history(file, head, genesis) {
     const second = await takeBlock(file, "second", head, genesis);
     const first = await checkBlock(take(file, "first", HEX), takeList(file, "inclusion", 32), second, genesis);
     need(first.height < second.height, "the first block is not below the second");
     await checkAppended(first, second, takeList(file, "consistency", 32));
     return { first, second };
 }
-const FORMATS = {
-    "cairn-finality-1": async (file, head, genesis) => ({ block: await takeBlock(file, "block", head, genesis) }),
-    "cairn-receipt-1": checkReceipt,
-    "cairn-account-1": checkAccount,
-    "cairn-statement-1": checkStatement,
-    "cairn-history-1": checkHistory,
-};
+const finality = async (file, head, genesis) => ({ block: await takeBlock(file, "block", head, genesis) });
+const FORMATS = new Map(Object.entries({ finality, receipt, account, statement, history }));
 /** Finds the trusted block, and the signature of the witness, among the head and the blocks after it. */
 async function checkDescendants(file, head, genesis, at, witness) {
-    const [names, witnesses] = [[`${head.height}:0x${head.hash}`], []];
+    let [isFound, isWitnessed] = [at === `${head.height}:0x${head.hash}`, false];
     for (const part of Object.hasOwn(file, "descendants") ? takeList(file, "descendants", OBJECT) : []) {
         const later = readHeader(take(part, "header", HEX), genesis);
         await checkBlock(head.header, takeList(part, "history", 32), later, genesis);
-        names.push(`${later.height}:0x${later.hash}`);
+        isFound ||= at === `${later.height}:0x${later.hash}`;
         const message = `${ascii("cairn witness 1")}00${genesis.digest}${fixed(later.height, 8)}${later.hash}`;
         for (const row of takeList(part, "witnesses", OBJECT)) {
             const [key, signature] = [take(row, "publicKey", 32), take(row, "signature", 64)];
-            if (`0x${key}` === witness && (await isSigned(key, message, signature))) witnesses.push(key);
+            isWitnessed ||= `0x${key}` === witness && (await isSigned(key, message, signature));
         }
     }
-    need(at === undefined || names.includes(at), "the trusted block is not in the file");
-    need(witness === undefined || witnesses.length > 0, "the witness did not sign a block of the file");
+    need(at === undefined || isFound, "the trusted block is not in the file");
+    need(witness === undefined || isWitnessed, "the witness did not sign a block of the file");
 }
-export async function checkFile(genesisBytes, fileText, { at, witness } = {}) {
-    need(globalThis.crypto?.subtle, "this browser checks signatures only of pages that come over https, or from localhost");
+/** The genesis is that of `readGenesis`, or the bytes of its file. */
+export async function checkFile(given, fileText, { at, witness } = {}) {
+    need(globalThis.crypto?.subtle, "browsers check signatures only on pages from https or localhost");
     try {
-        const isRead = !(genesisBytes instanceof Uint8Array); // By readGenesis, for who checks many files.
-        const [genesis, file] = [isRead ? genesisBytes : await readGenesis(genesisBytes), readJson(fileText)];
+        const [genesis, file] = [given instanceof Uint8Array ? await readGenesis(given) : given, readJson(fileText)];
         const certificate = take(file, "certificate", OBJECT);
         const head = readHeader(take(certificate, "header", HEX), genesis);
-        need(Object.hasOwn(FORMATS, file.format), "the file is of no known format");
         await checkDescendants(file, head, genesis, at, witness);
         const signed = at === undefined ? await checkSignatures(certificate, head, genesis) : null;
-        return { format: file.format, ...(await FORMATS[file.format](file, head, genesis)), head, signed };
+        const check = FORMATS.get(/^cairn-(\w+)-1$/.exec(file.format)?.[1]) ?? fail("the file is of no known format");
+        return { format: file.format, ...(await check(file, head, genesis)), head, signed };
     } catch (failure) {
         throw failure instanceof NotProven ? failure : new NotProven(`it cannot be read: ${failure}`);
     }
@@ -431,15 +421,14 @@ const { argv, versions } = globalThis.process ?? {};
 const { realpathSync, readFileSync } = versions?.node ? await import("node:fs") : {};
 if (argv?.[1] && import.meta.url === new URL(realpathSync(argv[1]), "file:").href) {
     process.removeAllListeners("warning"); // Node.js 20 calls Ed25519 in WebCrypto experimental.
-    const [options, paths] = [{}, argv.slice(2)];
-    for (const name of ["at", "witness"]) {
-        const place = paths.indexOf(`--${name}`);
-        if (place >= 0) [, options[name]] = paths.splice(place, 2);
-    }
-    const digits = (_, value) => (typeof value === "bigint" ? value.toString() : value);
+    const { parseArgs } = await import("node:util");
+    const text = { type: "string" };
     try {
-        const [genesis, file] = paths.map((path) => readFileSync(path));
-        console.log(JSON.stringify(await checkFile(genesis, file.toString("latin1"), options), digits, 2));
+        const { values, positionals } = parseArgs({ allowPositionals: true, options: { at: text, witness: text } });
+        need(positionals.length === 2, "usage: verify.mjs GENESIS FILE [--at HEIGHT:HASH] [--witness KEY]");
+        const [genesis, file] = positionals.map((path) => readFileSync(path));
+        const digits = (_, value) => (typeof value === "bigint" ? value.toString() : value);
+        console.log(JSON.stringify(await checkFile(genesis, file.toString("latin1"), values), digits, 2));
     } catch (failure) {
         console.log(`NOT PROVEN: ${failure.message}`);
         process.exitCode = 1;
