@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 from cairn import __version__
 from cairn.cli.main import app
 from cairn.cli.node.dev import dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
+from cairn.cli.node.home import Home
+from cairn.cli.node.run import warn_of_vain_signatures
 from cairn.cli.options import flags_given
 from cairn.cli.wallet import key_files
 from cairn.config import FIELDS, env_name, flag_name
@@ -27,6 +29,7 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, dev_genesis, parse_genesis
 from cairn.store.chain import ChainStore
+from cairn.store.signing_key import SigningKey
 from tests.support.state_holder import held_by_another
 
 ADDRESS = checksum_address(DEV_KEYS[0][0])
@@ -203,6 +206,30 @@ def test_init_gives_each_chain_an_id_of_its_own_and_warns_when_nobody_has_money(
         ids.add(parse_genesis((tmp_path / name / "genesis.json").read_bytes()).chain_id)
     assert len(ids) == 2
     assert 1337 not in ids
+
+
+def test_init_makes_the_key_that_genesis_names(tmp_path: Path) -> None:
+    result = cli.invoke(app, ["init", str(tmp_path), "--alloc", f"{ADDRESS}=5"])
+    assert result.exit_code == 0
+    key = SigningKey.load(tmp_path / "signing-key.json")
+    assert parse_genesis((tmp_path / "genesis.json").read_bytes()).signer == key.public_key
+    assert "back it up" in result.stdout
+
+
+def test_a_signer_that_everybody_can_be_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Home(tmp_path).create(dev_genesis(), {})
+    warn_of_vain_signatures(Home(tmp_path), dev_genesis())
+    assert "everybody has its key" in capsys.readouterr().err
+
+
+def test_a_genesis_in_another_spelling_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = Home(tmp_path)
+    assert cli.invoke(app, ["init", str(tmp_path)]).exit_code == 0
+    warn_of_vain_signatures(home, home.read_genesis())
+    assert capsys.readouterr().err == ""
+    home.genesis_file.write_bytes(home.genesis_file.read_bytes().replace(b": ", b":"))
+    warn_of_vain_signatures(home, home.read_genesis())
+    assert "is not written as `cairn init` writes it" in capsys.readouterr().err
 
 
 def test_init_warns_that_fees_are_lost_without_a_proposer(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from cairn.cli.report import DataUnusable, reported_errors, warn
 from cairn.cli.screen import print_lines
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import Settings, load_settings
+from cairn.domain.crypto import keccak256
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
-from cairn.domain.genesis import GWEI, Genesis
+from cairn.domain.genesis import DEV_SIGNER, GWEI, Genesis, genesis_digest
 from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.store.directory import is_there
@@ -45,6 +46,7 @@ def run(
             # Elsewhere the fees go where the chain's validators say.
             warn_of_lost_fees(settings.proposer)
             warn_of_useless_snapshots(settings.snapshot_interval)
+        warn_of_vain_signatures(place, genesis)
         if not is_there(place.begun_file):
             make_data_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
@@ -124,6 +126,17 @@ def warn_of_useless_snapshots(interval: int) -> None:
     """State snapshots are for nodes that join."""
     if interval:
         warn("snapshot_interval has no effect on a node that makes its blocks alone: no other node can join its chain")
+
+
+def warn_of_vain_signatures(home: Home, genesis: Genesis) -> None:
+    """Signatures are to convince others, who have nothing but a key that is secret and the file of genesis."""
+    if genesis.signer == DEV_SIGNER:
+        warn("the signer in genesis.json is a dev chain's, and everybody has its key: what it signs proves nothing")
+    if keccak256(home.genesis_file.read_bytes()) != genesis_digest(genesis):
+        warn(
+            f"{home.genesis_file} is not written as `cairn init` writes it: give GET /genesis of this node to whoever "
+            "checks its receipts, not this file"
+        )
 
 
 def print_run_banner(genesis: Genesis, data_dir: Path, url: str) -> None:
