@@ -463,9 +463,11 @@ class ProofChain:
         time: int,
         validators: ValidatorSet,
         signers: Iterable[int] | None = None,
+        at_round: int | None = None,
     ) -> Json:
         """Any leaves of a header, signed by any validators."""
-        at_round = engine_height % 3 if self.is_network else 0
+        if at_round is None:
+            at_round = engine_height % 3 if self.is_network else 0
         parts = (1, seeded(f"{self.seed} parts {engine_height}")) if self.is_network else (0, b"")
         votes = []
         for number in range(len(validators)) if signers is None else signers:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tests.support.proof_chain import COIN, Json, ProofChain, encode
-from tests.vectors.proofs import certificate_lies, content_lies, reading_lies
+from tests.vectors.proofs import certificate_lies, content_lies, edge_cases, reading_lies
 from tests.vectors.proofs.chains import (
     ALICE,
     BOB,
@@ -117,7 +117,13 @@ def write(vectors: list[Vector], place: Path) -> None:
 
 
 def all_vectors() -> list[Vector]:
-    parts = (valid_vectors(), certificate_lies.vectors(), content_lies.vectors(), reading_lies.vectors())
+    parts = (
+        valid_vectors(),
+        certificate_lies.vectors(),
+        content_lies.vectors(),
+        reading_lies.vectors(),
+        edge_cases.vectors(),
+    )
     return [vector for part in parts for vector in part]
 
 
