@@ -238,6 +238,7 @@ def test_a_trusted_block_stands_in_for_the_signatures(chain: ProofChain) -> None
     assert proven.finality.trusted == proven.finality.block
     assert "does not hold block 9" in refusal(chain, unsigned, at=(9, chain.blocks[9].hash))
     assert "does not hold block 10" in refusal(chain, unsigned, at=(10, chain.blocks[9].hash))
+    assert "does not hold block 11" in refusal(chain, unsigned, at=(11, chain.blocks[10].hash))
 
 
 def test_a_trusted_descendant_stands_in_for_the_signatures(chain: ProofChain) -> None:

@@ -145,3 +145,18 @@ def test_changes_out_of_order_are_refused(chain: ProofChain) -> None:
     file = deepcopy(chain.statement(CAROL.address, 2, 5, HEAD))
     file["changes"].insert(1, file["changes"][0])
     assert "does not come after" in refusal(chain, file)
+
+
+def test_validators_that_sign_a_balance_out_of_nothing_are_refused() -> None:
+    chain = ProofChain("inflated", is_dev=True, balances={ALICE.address: COIN, BOB.address: 9})
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
+    # The toy chain goes on from here, whatever the block did.
+    chain.newest.held[BOB.address] = chain.newest.held[BOB.address]._replace(balance=11)
+    chain.add()
+    chain.add([chain.pay(ALICE, BOB.address, 1, 1)])
+    by_change = chain.statement(BOB.address, 1, 3, 3)
+    assert "block 3 begins with another balance or nonce than block 1 ended with" in refusal(chain, by_change)
+    by_next = chain.statement(BOB.address, 1, 2, 3)
+    assert "block 3 begins with another balance or nonce than block 1 ended with" in refusal(chain, by_next)
+    by_state = chain.statement(BOB.address, 1, 2, 2)
+    assert "the leaf at the end has another balance or nonce" in refusal(chain, by_state)
