@@ -378,8 +378,9 @@ async def test_what_is_newer_than_the_signed_block_is_404_and_what_is_older_hang
         for height in (5, 6):
             await refused(node, f"/block/{height}/finality", 404, "NOT_SIGNED_YET")
             await refused(node, f"/tx/{hash_of(txs[height - 1])}/receipt", 404, "NOT_SIGNED_YET")
-            await refused(node, f"/account/{SENDER}/proof?height={height}", 404, "NOT_SIGNED_YET")
-            await refused(node, f"/account/{SENDER}/statement?to={height}", 404, "NOT_SIGNED_YET")
+            for path in (f"proof?height={height}", f"statement?to={height}"):
+                detail = await refused(node, f"/account/{SENDER}/{path}", 404, "NOT_SIGNED_YET")
+                assert detail.endswith("the latest that one covers is 4")
             await refused(node, f"/history/proof?to={height}", 404, "NOT_SIGNED_YET")
         assert (await proven(node, "/block/latest/finality", FinalBlock)).block.header.height == 4
         for height in range(1, 5):
