@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 
 from cairn.api import proof_reads
@@ -19,9 +20,9 @@ from cairn.domain.certificates import Certificate
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import NotSignedYet
 from cairn.domain.genesis import DEV_SIGNING_SEED, dev_genesis, encode_genesis, genesis_digest
-from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenHistory, ProvenPayment
-from cairn.domain.proof_files import AccountFile, ChangePath, FinalityFile, StatementFile, read_file
-from cairn.domain.statement_checks import ProvenStatement
+from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenHistory, ProvenPayment, Trust
+from cairn.domain.proof_files import AccountFile, ChangePath, FinalityFile, HistoryFile, StatementFile, read_file
+from cairn.domain.statement_checks import ProvenStatement, check_file
 from cairn.domain.types import Address, Tx
 from cairn.store import keys
 from cairn.store.chain import ChainStore
@@ -483,8 +484,24 @@ async def test_a_pruned_node_proves_what_its_blocks_show(node: RestNode) -> None
     assert statement.first == BASE
     # Of one that nobody named, all of history.
     assert (await proven(node, f"/account/{STRANGER}/statement?from=0", ProvenStatement)).first == 0
-    await refused(node, "/history/proof?from=4", 404, "BLOCK_NOT_KEPT")
     assert (await proven(node, "/history/proof", ProvenHistory)).first.header.height == BASE
+
+
+async def test_a_block_that_was_removed_since_is_proven_to_whoever_remembers_its_header(node: RestNode) -> None:
+    await chain_of(node, 4)
+    remembered = read_file((await node.get("/block/4/finality")).content)
+    assert isinstance(remembered, FinalityFile)
+    for nonce in range(4, 8):
+        if nonce == 7:
+            node.core._chain.prune(5, lambda: None)
+        await pay(node, signed(nonce))
+    file = read_file((await node.get("/history/proof?from=4")).content)
+    assert isinstance(file, HistoryFile)
+    assert file.first == "0x"
+    whole = msgspec.structs.replace(file, first=remembered.block.header)
+    found = check_file(whole, Trust(dev_genesis()))
+    assert isinstance(found, ProvenHistory)
+    assert (found.first.header.height, found.second.header.height) == (4, 8)
 
 
 async def test_the_examples_of_the_api_are_what_a_node_answers(tmp_path: Path) -> None:
@@ -520,6 +537,9 @@ async def test_a_node_that_began_with_a_snapshot_proves_what_came_after_it(tmp_p
         for first in range(base, head):
             assert (await proven(node, f"/block/{first}/finality", FinalBlock)).block.header.height == first
             assert (await proven(node, f"/history/proof?from={first}", ProvenHistory)).second.header.height == head
+        # It has not what came before, but what continues it: a question about that is no damage.
+        for first in range(base):
+            await refused(node, f"/history/proof?from={first}", 404, "BLOCK_NOT_KEPT")
         assert (await proven(node, f"/tx/{hash_of(signed(2))}/receipt", ProvenPayment)).tx == signed(2)
         # Touched by blocks 0, 1, 6 and 7: what block 6 changed is not known here, only what it left.
         for height in range(base):

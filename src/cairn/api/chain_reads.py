@@ -162,8 +162,12 @@ class ChainReads(ABC):
         return nodes, int.from_bytes(nodes[-COUNT_BYTES:], "big")
 
     def history_node(self, level: int, index: int) -> bytes:
-        """A node of the tree over the hashes of all blocks."""
-        return self._reader().read_history_node(level, index)
+        """A node of the tree over the hashes of all blocks. Raises `BlockNotKept`."""
+        store = self._reader()
+        # One that began with a snapshot has only those of older blocks that it needs to continue.
+        if index << level < store.base and store.find_history_node(level, index) is None:
+            raise BlockNotKept(f"the history before block {store.base} is not kept by this node")
+        return store.read_history_node(level, index)
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         return self._reader().find_location(tx_hash)

@@ -81,7 +81,8 @@ class Proofs:
         """Prove that history was only appended to between two blocks.
 
         The history of the later one begins with that of the earlier one. So whoever remembers the earlier one knows
-        that nothing before it was rewritten.
+        that nothing before it was rewritten. If this node has removed the earlier block, `first` in the file is 0x: put
+        the header there that you remember.
         """
         first, last = number_of(query, "from"), number_of(query, "to")
         signed = await self._reads.signed(last)
