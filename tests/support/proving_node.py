@@ -78,6 +78,12 @@ class ProvingNode(ToyNode):
         self.alter: Alter = lambda answer: None
         self.asked: list[str] = []
         """The path and query of every request."""
+        self.unsigned_files = 0
+        """How many files it does not give at first, because nothing is signed yet."""
+        self.latest: int | None = None
+        """Height of the latest block, if that is above the signed one."""
+        self.hidden: int | None = None
+        """Which payment its lists leave out, the oldest first."""
 
     def lie(self, ending: str, alter: Alter) -> None:
         """`alter` changes the answer in place, or returns another one."""
@@ -85,8 +91,12 @@ class ProvingNode(ToyNode):
 
     def get(self, target: str) -> Answer:
         self.asked.append(target)
-        self.headers = {"X-Block-Height": str(self.head)}
+        self.headers = {"X-Block-Height": str(self.height)}
         self._query = {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
+        is_file = target.partition("?")[0].endswith(("/finality", "/receipt", "/proof", "/statement"))
+        if self.unsigned_files and is_file:
+            self.unsigned_files -= 1
+            return problem(404, "NOT_SIGNED_YET")
         status, body = super().get(target)
         if status == 200 and self.altered and urlsplit(target).path.endswith(self.altered):
             answer = copy.deepcopy(_decoded(body))
@@ -94,8 +104,12 @@ class ProvingNode(ToyNode):
             return status, answer
         return status, body
 
+    @property
+    def height(self) -> int:
+        return self.head if self.latest is None else self.latest
+
     def _chain(self) -> Json:
-        block = self.chain.blocks[self.head]
+        block = self.chain.blocks[self.height]
         return {
             "version": "0",
             "engine": "cometbft",
@@ -103,7 +117,7 @@ class ProvingNode(ToyNode):
             "gasPrice": self.chain.gas_price,
             "blockGasLimit": 30_000_000,
             "maxDataBytes": 256,
-            "head": {"blockHeight": self.head, "hash": hexed(block.hash), "timestamp": block.time},
+            "head": {"blockHeight": self.height, "hash": hexed(block.hash), "timestamp": block.time},
             "mempool": {"pending": 0, "queued": 0, "limit": 1},
         }
 
@@ -129,10 +143,13 @@ class ProvingNode(ToyNode):
             case ["chain"]:
                 return 200, self._chain()
             case ["blocks"]:
-                return 200, [block_json(chain, block) for block in reversed(blocks)]
+                listed = chain.blocks[: self.height + 1][::-1][: int(self._query["limit"])]
+                return 200, [block_json(chain, block) for block in listed]
         return super()._answer(path, query)
 
     def _page(self, found: list[Json]) -> list[Json]:
+        if self.hidden is not None:
+            del found[self.hidden]
         listed = found if self._query.get("order") == "asc" else found[::-1]
         start = int(self._query.get("after", 0))
         end = start + int(self._query["limit"])
