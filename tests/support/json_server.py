@@ -20,6 +20,8 @@ class JsonServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # An answer is written in two parts: without this the second waits for the client to acknowledge the first.
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 self.answer(*server.get(self.path))

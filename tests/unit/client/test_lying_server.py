@@ -13,6 +13,7 @@ from cairn.client import AsyncClient
 from cairn.client.errors import ChainForked, InvalidProof, OutdatedAnswer
 from cairn.client.models import Head
 from cairn.domain.genesis import parse_genesis
+from tests.support.impatient import impatient
 from tests.support.proof_chain import (
     COIN,
     Json,
@@ -49,9 +50,7 @@ def tx_hash(chain: ProofChain, height: int) -> str:
 
 
 def client_of(node: ProvingNode, genesis: bytes | None = None, head_file: Path | None = None) -> AsyncClient:
-    """Without patience: a lie does not become true by waiting."""
-    known = parse_genesis(node.chain.genesis if genesis is None else genesis)
-    return AsyncClient(node.url, timeout_s=1.0, silence_timeout_s=60.0, genesis=known, head_file=head_file)
+    return impatient(node.url, parse_genesis(node.chain.genesis if genesis is None else genesis), head_file)
 
 
 def run(node: ProvingNode, use: Use, genesis: bytes | None = None) -> Any:

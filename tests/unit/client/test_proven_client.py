@@ -16,19 +16,21 @@ from cairn.client import AsyncClient, async_reads
 from cairn.client.errors import InvalidField, InvalidProof, NotSignedYet, PublicKeyWarning
 from cairn.client.models import Head, Unproven
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis, parse_genesis
+from tests.support.impatient import impatient
+from tests.support.pace import PATIENCE_S
 from tests.support.proof_chain import COIN, ProofChain, hexed
 from tests.support.proving_node import ALICE, BOB, VALIDATORS, ProvingNode, payments_chain
 
 HERE = hexed(BOB.address)
 
 
-def client_of(node: ProvingNode, timeout_s: float = 60.0, **more: Any) -> AsyncClient:
-    return AsyncClient(node.url, timeout_s=timeout_s, genesis=parse_genesis(node.chain.genesis), **more)
+def client_of(node: ProvingNode, head_file: Path | None = None) -> AsyncClient:
+    return impatient(node.url, parse_genesis(node.chain.genesis), head_file)
 
 
-def run(node: ProvingNode, use: Callable[[AsyncClient], Awaitable[Any]], timeout_s: float = 60.0, **more: Any) -> Any:
+def run(node: ProvingNode, use: Callable[[AsyncClient], Awaitable[Any]], head_file: Path | None = None) -> Any:
     async def main() -> Any:
-        async with client_of(node, timeout_s, **more) as client:
+        async with client_of(node, head_file) as client:
             return await use(client)
 
     return asyncio.run(main())
@@ -167,10 +169,16 @@ def test_what_was_proven_once_is_not_asked_for_again() -> None:
 def test_a_signature_is_waited_for_within_the_time_limit() -> None:
     with ProvingNode(payments_chain()) as node:
         node.unsigned_files = 2
-        assert run(node, lambda client: client.block(3)).block_height == 3
+
+        async def read() -> int:
+            genesis = parse_genesis(node.chain.genesis)
+            async with AsyncClient(node.url, timeout_s=PATIENCE_S, genesis=genesis) as client:
+                return (await client.block(3)).block_height
+
+        assert asyncio.run(read()) == 3
         node.unsigned_files = 1_000
         with pytest.raises(NotSignedYet):
-            run(node, lambda client: client.block(3), timeout_s=1.0)
+            run(node, lambda client: client.block(3))
 
 
 def test_empty_blocks_that_nobody_signed_yet_are_left_out() -> None:
@@ -186,7 +194,7 @@ def test_empty_blocks_that_nobody_signed_yet_are_left_out() -> None:
             assert [block.block_height async for block in client.recent_blocks(2)] == [6, 5]
             assert (await client.chain()).head.block_height == 8
 
-        run(node, read, timeout_s=1.0)
+        run(node, read)
 
 
 # Histories, page by page.
