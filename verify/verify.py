@@ -318,10 +318,10 @@ class Proof:
         else:
             signed = rlp([*body, self.chain_id.to_bytes(8, "big").lstrip(b"\0"), b"", b""])
             parity = uint(v, 8) - 35 - 2 * self.chain_id
-        nonce, *prices, gas, to, value, data = body
+        nonce, *prices, limit, to, value, data = body
         price = min(uint(prices[1], 32), block.base_fee + uint(prices[0], 32)) if kind == 2 else uint(prices[0], 32)
-        need(len(to) == 20 and len(data) <= 256 and uint(gas, 8) >= 0, "not a transfer of this chain")
-        sender = recover(keccak(signed), uint(r, 32), uint(s, 32), parity)
+        need(len(to) == 20 and len(data) <= 256, "not a transfer of this chain")
+        sender, _ = recover(keccak(signed), uint(r, 32), uint(s, 32), parity), uint(limit, 8)
         fee, when = price * (21000 + 16 * len(data) - 12 * data.count(0)), {"height": block.height, "time": block.time}
         report = {**when, "from": sender, "to": "0x" + to.hex(), "value": uint(value, 32), "data": "0x" + data.hex()}
         return {**report, "nonce": uint(nonce, 8), "fee": fee, "transaction": "0x" + keccak(raw).hex()}
