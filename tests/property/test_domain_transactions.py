@@ -71,6 +71,8 @@ headers = st.builds(
     bits_64,
     hashes,
     hashes,
+    hashes,
+    hashes,
     bits_64,
     addresses,
     chain_ids,
@@ -161,11 +163,11 @@ def test_a_record_is_read_back(tx: Tx) -> None:
 def test_a_header_is_read_back_and_is_rlp(header: BlockHeader) -> None:
     raw = encode_header(header)
     assert decode_header(raw) == header
-    bloom, extra = bytes(256), b"cairn\2" + header.chain_id.to_bytes(8, "big") + header.tx_count.to_bytes(4, "big")
-    roots = [header.state_root, header.tx_root, header.tx_root]
+    bloom, extra = bytes(256), b"cairn\3" + header.chain_id.to_bytes(8, "big") + header.tx_count.to_bytes(4, "big")
+    roots = [header.state_root, header.tx_root, header.changes_root]
     numbers = [header.height, header.gas_limit, header.gas_used, header.timestamp]
     first = [header.previous_hash, keccak(rlp.encode([])), header.proposer, *roots, bloom, 0, *numbers]
-    assert raw == rlp.encode([*first, extra, bytes(32), bytes(8), header.base_fee])
+    assert raw == rlp.encode([*first, extra, header.history_root, bytes(8), header.base_fee])
 
 
 @given(addresses)
@@ -198,6 +200,7 @@ def test_the_tree_is_that_of_rfc_6962(leaves: list[bytes], data: st.DataObject) 
         bits_256,
         st.integers(TRANSFER_GAS, MAX_UINT64),
         st.dictionaries(addresses, st.integers(0, MAX_UINT256 // 8), max_size=8),
+        signer=hashes,
     )
 )
 def test_a_genesis_file_is_read_back(genesis: Genesis) -> None:
