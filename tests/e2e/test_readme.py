@@ -41,6 +41,9 @@ OWN_TEST = {
     "docs/webhooks.md": "e2e/test_webhooks_page.py::test_the_receiver_of_the_page_takes_what_is_signed_and_new_once",
 }
 """Pages that tell a story of their own, with the test that follows it."""
+PROOF_PAGES = "e2e/cli/test_witness.py::test_the_commands_of_the_pages_work"
+STATEMENT = "cairn statement dev1 --from 2026-01-01 --to 2026-03-31 -o q1.json --csv q1.csv --html q1.html"
+WITNESSED = "cairn receipt 0x7395… -o receipt.json --genesis genesis.json --witness https://witness.example"
 SHELL_BLOCKS = {
     ("README.md", "uv tool install ."): (
         "e2e/distribution/test_installs.py::test_an_installed_node_takes_a_payment",
@@ -57,6 +60,22 @@ SHELL_BLOCKS = {
     ("docs/json-rpc.md", f"cast send --rpc-url http://127.0.0.1:8645/rpc --value 1ether {RICH}"): (
         "interop/test_cast.py::test_the_page_works_as_it_stands",
         "as printed, by `make interop`, which has cast; what it prints is different each time",
+    ),
+    ("docs/proofs.md", "cairn receipt 0x7395… -o receipt.json"): (
+        PROOF_PAGES,
+        "with a payment and a genesis of the test",
+    ),
+    ("docs/proofs.md", STATEMENT): (
+        PROOF_PAGES,
+        "for the day of the test",
+    ),
+    ("docs/witness.md", WITNESSED): (
+        PROOF_PAGES,
+        "with the URLs and the key of the test",
+    ),
+    ("docs/witness.md", "cairn witness https://node.example --genesis genesis.json"): (
+        PROOF_PAGES,
+        "once, for the rest",
     ),
     ("docs/rest.md", 'curl "$NODE/account/$SHOP/txs?reference=invoice+4711"'): (
         "e2e/test_readme.py::test_the_searches_for_payments_are_answered",
@@ -154,7 +173,7 @@ def test_a_chain_of_ones_own(page: str, terminal: Terminal, tmp_path: Path) -> N
     if page == "README.md":
         assert run[-2:] == ["--port", "8646"], "the dev chain further up has the port that a node has unless told"
     terminal.run("cairn " + " ".join(init))
-    assert sorted(path.name for path in Path(home).iterdir()) == ["cairn.toml", "genesis.json"]
+    assert sorted(path.name for path in Path(home).iterdir()) == ["cairn.toml", "genesis.json", "signing-key.json"]
     with NodeProcess.start([*run, "--port", "0"]) as chain:
         chain.wait_ready()
         assert Path(home, "data").is_dir()

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tests.support.lone_home import LoneHome
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.pages import Page
 from tests.support.ports import free_ports
 from tests.support.public import get_anew
 
@@ -180,3 +182,37 @@ def test_a_witness_without_its_key_does_not_begin_anew(home: LoneHome, partner: 
         )
     assert done.returncode != 0
     assert "witness-key.json is missing, though this witness has signed blocks" in done.stderr
+
+
+def test_the_commands_of_the_pages_work(home: LoneHome, partner: Partner, tmp_path: Path) -> None:
+    """Those of docs/proofs.md and docs/witness.md, with the names of this chain instead of theirs."""
+    commands = [line for page in ("docs/proofs.md", "docs/witness.md") for line in shell_lines(page)]
+    assert len(commands) == 6
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    shutil.copy(partner.genesis, tmp_path / "genesis.json")
+    with home.start() as node:
+        names = {"0x7395…": home.pay(node), "https://node.example": node.url, "2026-01-01": today, "2026-03-31": today}
+        with partner.watching(node.url) as served:
+            key = get_anew(f"{served}/head").json()["publicKey"]
+            names |= {"https://witness.example": served, "0x5b2f…": key}
+            for line in commands:
+                for name, here in names.items():
+                    line = line.replace(name, here)
+                args = line.split()[1:]
+                if args[0] == "witness":
+                    args += ["--once", "--state", str(tmp_path / "other")]
+                if "-o" in args:
+                    args.append("--force")
+                done = subprocess.run(
+                    command(args),
+                    env=clean_environment() | {"CAIRN_NODE": node.url},
+                    cwd=tmp_path,
+                    capture_output=True,
+                    text=True,
+                )
+                assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "q1.html").exists()
+
+
+def shell_lines(page: str) -> list[str]:
+    return [line.partition(" #")[0] for block in Page(page).code("sh") for line in block.splitlines()]
