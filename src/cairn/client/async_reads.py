@@ -11,7 +11,7 @@ from typing import Literal, TypeVar, get_args
 from msgspec.json import Decoder
 
 from cairn.client.account import bytes_of
-from cairn.client.errors import InvalidField, NodeUnreachable, UnexpectedAnswer
+from cairn.client.errors import InvalidField, NodeUnreachable, OutdatedAnswer, UnexpectedAnswer
 from cairn.client.models import (
     AccountList,
     AccountState,
@@ -123,18 +123,20 @@ class AsyncReads:
         check_same(address, account.address)
         if height is not None:
             check_same(height, str(account.block_height))
-        return account if self._prover is None else await self._proven_account(self._prover, account, time)
-
-    @staticmethod
-    async def _proven_account(prover: Prover, told: AccountState, time: int | None) -> AccountState:
-        proven = await prover.account(told.address, told.block_height)
-        held = proven.account
-        if told.block_height is not None:
-            check_held(told.balance, told.nonce, held)
-            if time is not None:
-                await prover.check_time(told.block_height, time)
-        # The pending nonce is about this moment, and what the account held is as of the signed block.
-        return AccountState(told.address, held.balance, held.nonce, told.pending_nonce, proven.block_height)
+        if self._prover is None:
+            return account
+        if height is None and time is None:
+            # The pending nonce is about this moment, and what the account held is as of the signed block.
+            now = await self._prover.account(address, None)
+            held, pending_nonce = now.account, account.pending_nonce
+            return AccountState(account.address, held.balance, held.nonce, pending_nonce, now.block_height)
+        if account.block_height is None:
+            raise UnexpectedAnswer(f"{self.url} does not say which block its answer is of")
+        if time is not None:
+            await self._prover.check_time(account.block_height, time)
+        then = await self._prover.account(address, account.block_height)
+        check_held(account.balance, account.nonce, then.account)
+        return account
 
     async def accounts(self, addresses: Iterable[str], *, height: int | None = None) -> AccountList:
         """Balances and nonces of any number of accounts, all as of the same block: the latest, or that at `height`.
@@ -190,13 +192,14 @@ class AsyncReads:
         asked, child = None if limit is None else limit + unsigned, None
         async for block in listed(self._transport, "/blocks", _BLOCKS, {}, asked, newest):
             if block.block_height <= newest:
-                await self._prover.check_header(block) if child is None else check_parent(block, child)
+                if child is not None:
+                    check_parent(block, child)
+                elif block.block_height == newest:
+                    await self._prover.check_header(block)
+                else:
+                    raise OutdatedAnswer(f"the list begins with block {block.block_height}, not with block {newest}")
                 yield block
                 child = block
-
-    @property
-    def _least_height(self) -> int:
-        return 0 if self._prover is None else self._prover.height
 
     async def history(
         self,
@@ -235,7 +238,7 @@ class AsyncReads:
             toTime=to_time,
             order="asc" if oldest_first else None,
         )
-        path, least = path_of("account", address, "txs"), self._least_height
+        path = path_of("account", address, "txs")
         if self._prover is None:
             async for tx in listed(self._transport, path, HISTORY, query, limit):
                 yield tx
@@ -251,8 +254,10 @@ class AsyncReads:
             to_time=to_time,
             oldest_first=oldest_first,
         )
-        asked = pages(self._transport, path, HISTORY, query, limit=limit, page_size=PROVEN_PAGE, least_height=least)
-        async with aclosing(asked) as found, aclosing(ProvenHistory(self._prover, meant).check(found)) as proven:
+        signed = await self._prover.newest_height()
+        asked = pages(self._transport, path, HISTORY, query, limit=limit, page_size=PROVEN_PAGE, least_height=signed)
+        compared = ProvenHistory(self._prover, meant, signed)
+        async with aclosing(asked) as found, aclosing(compared.check(found)) as proven:
             async for tx in proven:
                 yield tx
 

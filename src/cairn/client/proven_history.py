@@ -48,9 +48,11 @@ class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 class ProvenHistory:
     """Compares the pages of one list, in their order."""
 
-    def __init__(self, prover: Prover, meant: HistoryFilter) -> None:
+    def __init__(self, prover: Prover, meant: HistoryFilter, signed: int) -> None:
         self._prover = prover
         self._meant = meant
+        self._signed = signed
+        """Height of the newest signed block before the first page: the pages must cover it."""
         self._edge: int | None = None
         """Height of the last one so far: the next page begins in the same block, or behind it."""
         self._given_at_edge = 0
@@ -71,21 +73,18 @@ class ProvenHistory:
         end = None if is_last else page.items[-1].block_height
         if self._meant.oldest_first:
             first = self._edge if self._edge is not None else self._meant.from_height
-            last = await self._last(page) if end is None else end
+            last = self._last(page) if end is None else end
         else:
             first = self._meant.from_height if end is None else end
-            last = self._edge if self._edge is not None else await self._last(page)
+            last = self._edge if self._edge is not None else self._last(page)
         proven = await self._proven(first, last)
         self._compare(page.items, proven[self._given_at_edge :], end)
         self._move_edge(page.items)
 
-    async def _last(self, page: ListPage[ConfirmedTransaction]) -> int:
+    def _last(self, page: ListPage[ConfirmedTransaction]) -> int:
         """The last block that is asked about, if it is signed: else the newest one that is, or that the page names."""
-        if page.height is None:
-            raise InvalidProof("the node does not say which block its list is of")
-        asked = page.height if self._meant.to_height is None else min(page.height, self._meant.to_height)
-        signed = await self._prover.newest_height()
-        return min(asked, max([signed, *(tx.block_height for tx in page.items)]))
+        shown = max([self._signed, *(tx.block_height for tx in page.items)])
+        return shown if self._meant.to_height is None else min(shown, self._meant.to_height)
 
     def _compare(self, told: list[ConfirmedTransaction], proven: list[ConfirmedTransaction], end: int | None) -> None:
         for answer, shown in zip(told, proven, strict=False):

@@ -162,7 +162,13 @@ class Prover:
 
     async def newest_block(self) -> ProvenBlock:
         """The newest that is signed. On a network the blocks after it are empty, or will be signed with the next."""
-        return await self.current(lambda: self.final_block("latest"), lambda block: block.header.height)
+
+        async def ask() -> ProvenBlock:
+            finality = (await self._finality("latest")).finality
+            await self._accept(finality)
+            return finality.block
+
+        return await self.current(ask, lambda block: block.header.height)
 
     async def newest_height(self) -> int:
         """The height of the newest block that is signed, or 0 on a chain that has block 0 only."""
@@ -199,8 +205,9 @@ class Prover:
             proven = check_account(await self._fetch(AccountFile, path, query), self._trust)
             if proven.address != wanted:
                 raise InvalidProof(f"the proof is of account {hex_text(proven.address)}, not of {address}")
-            if height not in (None, proven.height):
-                raise InvalidProof(f"the proof is of height {proven.height}, not of {height}")
+            wanted_height = proven.finality.block.header.height if height is None else height
+            if proven.height != wanted_height:
+                raise InvalidProof(f"the proof is of height {proven.height}, not of {wanted_height}")
             await self._accept(proven.finality)
             return ProvenAccountState(proven.account, proven.height)
 

@@ -183,6 +183,29 @@ def test_an_older_balance_than_was_proven_before_is_refused(node: ProvingNode, c
         run(node, read)
 
 
+def test_a_proof_of_the_past_is_not_taken_for_one_of_the_present(node: ProvingNode, chain: ProofChain) -> None:
+    """Also by a client that has no memory yet."""
+    node.lie("/proof", lambda _: chain.account(BOB.address, 2, HEAD))
+    with pytest.raises(InvalidProof, match=f"the proof is of height 2, not of {HEAD}"):
+        run(node, lambda client: client.account(HERE))
+    node.lie(f"/account/{HERE}", lambda state: state | {"blockHeight": 2, "balance": 4 * COIN})
+    state = run(node, lambda client: client.account(HERE))
+    assert (state.balance, state.block_height) == (22 * COIN, HEAD)
+    node.lie("/finality", lambda _: chain.finality(2, HEAD))
+    with pytest.raises(InvalidProof, match="block_height is 6 in the node's answer, and 2 in its proof"):
+        run(node, lambda client: client.block())
+
+
+def test_a_list_of_blocks_that_hides_the_newest_is_refused(node: ProvingNode) -> None:
+    node.lie("/blocks", lambda blocks: blocks[2:])
+
+    async def read(client: AsyncClient) -> None:
+        _ = [block async for block in client.recent_blocks()]
+
+    with pytest.raises(OutdatedAnswer, match="the list begins with block 4, not with block 6"):
+        run(node, read)
+
+
 # Lies about a history.
 
 
@@ -201,6 +224,12 @@ def test_a_list_without_its_last_payment_is_noticed_also_with_a_filter(node: Pro
     node.lie("/txs", lambda found: found.clear())
     with pytest.raises(InvalidProof, match=f"the list leaves out {tx_hash(chain, 3)}"):
         run(node, lambda client: listed(client, reference="invoice 2", direction="in"))
+
+
+def test_a_list_that_ends_before_the_newest_signed_block_is_noticed(node: ProvingNode, chain: ProofChain) -> None:
+    node.lie("/txs", lambda found: found[2:])
+    with pytest.raises(InvalidProof, match=f"the list leaves out {tx_hash(chain, HEAD)}"):
+        run(node, listed)
 
 
 def test_a_payment_that_no_block_holds_is_noticed(node: ProvingNode) -> None:
