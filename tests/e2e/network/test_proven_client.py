@@ -14,7 +14,7 @@ from tests.support.lies import LyingServer
 from tests.support.network import Network, NetworkNode
 from tests.support.pace import PATIENCE_S
 
-HERE, THERE = Account.dev(1).address, Account.dev(0)
+HERE, THERE = Account.dev(1).address.lower(), Account.dev(0)
 PAYMENTS = 3
 
 
@@ -69,7 +69,7 @@ def test_a_signature_too_few_is_refused(node: NetworkNode) -> None:
     """Each of the four has the same power: three must sign."""
     assert len(parse_genesis((node.home / "genesis.json").read_bytes()).validators) == 4
     server = LyingServer(node.url)
-    path = f"/account/{HERE.lower()}/proof"
+    path = f"/account/{HERE}/proof"
     truth = server.truth(path)
     signed = truth["certificate"]["signed"]
     signed["signatures"] = signed["signatures"][:2]
