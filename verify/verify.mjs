@@ -115,7 +115,8 @@ async function checkIncluded(what, data, index, size, path, root) {
     need(top === root, `${what}: the path does not lead to the root in the block`);
 }
 async function checkAppended(first, second, path) {
-    if (first.height === 0n) return need(path.length === 0, "history: nothing leads from an empty one");
+    const isEmpty = path.length === 0 && first.mixHash === keccak256("80"); // The root without leaves, as on Ethereum.
+    if (first.height === 0n) return need(isEmpty, "history: nothing is before genesis, and nothing leads from there");
     let level = 0n;
     while (((first.height >> level) & 1n) === 0n) level += 1n;
     // Where the older tree is a whole one, it is a node of the newer one, and the path leaves it out.
@@ -189,15 +190,17 @@ function setHash(validators) {
     return merkleRoot(validators.map(({ key, power }) => `0a220a20${key}10${varint(power)}`));
 }
 export async function readGenesis(bytes) {
-    // Integers become strings first: a chain id may be above 2^53.
-    const quoted = (token) => (token.startsWith('"') ? token : `"${token}"`);
+    // Integers become strings with a sign of their own first: a chain id may be above 2^53.
+    const quoted = (token) => (token.startsWith('"') ? token : `"#${token}"`);
+    const unquoted = (text) => BigInt(/^#(\d+)$/.exec(text)?.[1] ?? fail("an integer in genesis is not one"));
     const fields = JSON.parse(new TextDecoder().decode(bytes).replace(/"(?:[^"\\]|\\.)*"|\d+/g, quoted));
     need(Object.hasOwn(fields, "signer") !== Object.hasOwn(fields, "validators"), "genesis does not say who signs");
-    const keys = (fields.validators ?? [{ publicKey: fields.signer, power: "1" }]).map(({ publicKey, power }) => {
+    const keys = (fields.validators ?? [{ publicKey: fields.signer, power: "#1" }]).map(({ publicKey, power }) => {
         need(/^[A-Za-z0-9+/]{43}=$/.test(publicKey), "a key in genesis is not 32 bytes in base64");
-        return [hexOf(Uint8Array.from(atob(publicKey), (sign) => sign.charCodeAt(0))), BigInt(power)];
+        return [hexOf(Uint8Array.from(atob(publicKey), (sign) => sign.charCodeAt(0))), unquoted(power)];
     });
-    const [digest, chainId] = [keccak256(hexOf(bytes)), BigInt(fields.chainId)];
+    const [digest, chainId] = [keccak256(hexOf(bytes)), unquoted(fields.chainId)];
+    need(chainId > 0n && chainId < 2n ** 63n - 36n, "the chain id in genesis is out of range");
     const engineId = ascii(`cairn-${chainId}-${digest.slice(0, 24)}`);
     const validators = (await ranked(keys)).sort(byRank);
     return { digest, chainId, engineId, validators, everybodyHasTheKey: validators.every(isDevKey) };
@@ -231,17 +234,18 @@ async function checkSigned(signed, validators, { engineId }, above) {
 /** Each set of validators signs the next one, from genesis on, and the last signs the head. */
 async function checkSignatures(certificate, head, genesis) {
     const steps = takeList(certificate, "steps", OBJECT);
-    let [validators, height] = [genesis.validators, 0n];
+    let [validators, height, everybodyHasTheKey] = [genesis.validators, 0n, genesis.everybodyHasTheKey];
     for (const step of steps) {
         const change = await checkSigned(take(step, "signed", OBJECT), validators, genesis, height);
         const rows = takeList(step, "validators", OBJECT);
         const keys = rows.map((row) => [take(row, "publicKey", 32), take(row, "power", INT)]);
         [validators, height] = [await ranked(keys), change.height];
         need(change.header[8] === `0a20${await setHash(validators)}`, "the next validators are not the signed ones");
+        everybodyHasTheKey ||= validators.every(isDevKey);
     }
     const { header, ...signed } = await checkSigned(take(certificate, "signed", OBJECT), validators, genesis, height);
     need(header[10] === `0a20${head.hash}`, "the validators signed another block");
-    return { ...signed, steps: steps.length, everybodyHasTheKey: validators.every(isDevKey) };
+    return { ...signed, steps: steps.length, everybodyHasTheKey };
 }
 
 // What is proven: blocks, payments, accounts.

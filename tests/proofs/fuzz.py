@@ -1,21 +1,24 @@
 """Gives altered proof files to all verifiers, and fails when they disagree or believe what is not true.
 
-`python -m tests.proofs.fuzz --count 100000 --report reports/proofs.md`; `--seed` repeats a run.
+`python -m tests.proofs.fuzz --count 100000 --report reports/proofs.md`; `--seed` repeats a run. The verifier in Go
+is among them where there is a Go: `make interop` finds or installs one.
 """
 
 import argparse
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.proofs.mutations import mutate, valid_files
 from tests.proofs.truth import is_true
 from tests.proofs.vectors import Case, read_vectors
-from tests.proofs.verifiers import VERIFIERS, find_report, remember_signatures
+from tests.proofs.verifiers import VERIFIERS, ask_go, build_go, find_go, find_report, remember_signatures
 from tests.support.proof_chain import ProofChain
 from tests.vectors.proofs.chains import dev, forked, lone, network
 
@@ -48,7 +51,7 @@ def fuzz(seed: int, count: int) -> Iterator[tuple[Case, bool]]:
 
 
 def decide(cases: list[Case], chains: dict[bytes, list[ProofChain]]) -> list[bool]:
-    # One thread each: the process of JavaScript works beside the Python ones.
+    # One thread each: the processes of JavaScript and Go work beside the Python ones.
     with ThreadPoolExecutor(len(VERIFIERS)) as pool:
         asked = {name: pool.submit(ask, cases) for name, ask in VERIFIERS.items()}
         answers = {name: future.result() for name, future in asked.items()}
@@ -70,12 +73,18 @@ def main() -> int:
     args = parser.parse_args()
     started, decided = time.monotonic(), Counter[bool]()
     print(f"seed {args.seed}", flush=True)
-    try:
-        for _, is_valid in fuzz(args.seed, args.count):
-            decided[is_valid] += 1
-    except Disagreement as found:
-        print(found)
-        return 1
+    with tempfile.TemporaryDirectory() as directory:
+        go = find_go()
+        if go is None:
+            print("no Go here: verify.go is left out")
+        else:
+            VERIFIERS["verify.go"] = partial(ask_go, build_go(go, Path(directory)))
+        try:
+            for _, is_valid in fuzz(args.seed, args.count):
+                decided[is_valid] += 1
+        except Disagreement as found:
+            print(found)
+            return 1
     took = time.monotonic() - started
     rows = [
         "# Altered proof files",

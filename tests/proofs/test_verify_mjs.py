@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proofs.vectors import Case, read_vectors
+from tests.proofs.vectors import Case, handed_over_by_a_dev_chain, read_vectors
 
 CASES = read_vectors()
 VERIFIER = Path(__file__).parents[2] / "verify" / "verify.mjs"
@@ -66,6 +66,11 @@ def test_command_prints_what_is_proven_and_ends_with_0(js_packages: Path, tmp_pa
     report = json.loads(printed)
     assert (code, report["format"], report["signed"]["steps"]) == (0, "cairn-receipt-1", 3)
     assert bytes.fromhex(report["payment"]["data"]) == b"invoice 4711"
+
+
+def test_report_says_that_everybody_has_the_key_also_after_it_handed_over(js_packages: Path, tmp_path: Path) -> None:
+    code, printed = run(handed_over_by_a_dev_chain(), tmp_path)
+    assert (code, json.loads(printed)["signed"]["everybodyHasTheKey"]) == (0, True)
 
 
 def test_command_prints_why_nothing_is_proven_and_ends_with_1(js_packages: Path, tmp_path: Path) -> None:

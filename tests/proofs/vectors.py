@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.proof_chain import ProofChain, encode
+
 PLACE = Path(__file__).parent.parent / "vectors" / "proofs"
 
 
@@ -33,3 +35,12 @@ def read_vectors() -> list[Case]:
         )
         for row in rows
     ]
+
+
+def handed_over_by_a_dev_chain() -> Case:
+    """A chain whose first key everybody has: whoever likes hands it over to a key of their own."""
+    chain = ProofChain("handed over", is_dev=True)
+    chain.change_validators({"anybody": 1}, 2)
+    chain.add()
+    chain.add()
+    return Case("handed over", chain.genesis, encode(chain.finality(2, 2)), True, "all holds", None, None)

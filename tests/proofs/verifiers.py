@@ -1,6 +1,8 @@
 """All verifiers of proof files behind one question: is this file valid? They must give the same answer."""
 
 import json
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -14,8 +16,10 @@ from cairn.domain.proof_files import read_file
 from cairn.domain.statement_checks import check_file
 from cairn.domain.types import BlockHash
 from tests.proofs.vectors import Case
+from tests.support.cometbft import TOOLS
 from verify import verify as verifier
 
+VERIFY_GO = Path(__file__).parents[2] / "verify" / "go"
 LINES = Path(__file__).parents[1] / "js" / "verify_lines.mjs"
 REMEMBERED = 100_000
 
@@ -74,6 +78,29 @@ _genesis = lru_cache(maxsize=64)(parse_genesis)
 
 
 def ask_javascript(cases: Sequence[Case]) -> Verdicts:
+    return _answers_of(["node", "--no-warnings", str(LINES)], cases)
+
+
+def find_go() -> str | None:
+    """The Go that `make interop` has noted, or the system's."""
+    noted = TOOLS / "interop" / "go"
+    return noted.read_text().strip() if noted.exists() else shutil.which("go")
+
+
+def build_go(go: str, directory: Path) -> Path:
+    """The verifier in Go, as a program there. It has no dependency, so nothing is fetched."""
+    program = directory / "verify"
+    alone = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOPROXY": "off", "CGO_ENABLED": "0"}
+    subprocess.run([go, "build", "-o", program, "."], cwd=VERIFY_GO, env=os.environ | alone, check=True)
+    return program
+
+
+def ask_go(program: Path, cases: Sequence[Case]) -> Verdicts:
+    return _answers_of([str(program), "--lines"], cases)
+
+
+def _answers_of(command: list[str], cases: Sequence[Case]) -> Verdicts:
+    """What a program says that reads a case a line, and answers each with a line."""
     rows = (
         {
             "genesis": case.genesis.decode("latin-1"),
@@ -84,7 +111,6 @@ def ask_javascript(cases: Sequence[Case]) -> Verdicts:
         for case in cases
     )
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    command = ["node", "--no-warnings", str(LINES)]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line)["valid"] for line in done.stdout.splitlines()]
 

@@ -172,6 +172,7 @@ def _statements() -> Iterator[Vector]:
 def _transactions() -> Iterator[Vector]:
     chain = ProofChain("edges of transactions", balances=FUNDS)
     legacy, typed = chain.pay(ALICE, BOB.address, COIN, 0), chain.pay(ALICE, BOB.address, COIN, 0, kind=1)
+    dynamic = chain.pay(ALICE, BOB.address, COIN, 0, kind=2, prices=(1, COIN))
 
     def setting(number: int, value: Any) -> bytes:
         return resigned(legacy, lambda fields: fields.__setitem__(number, value))
@@ -185,6 +186,18 @@ def _transactions() -> Iterator[Vector]:
         ("a list as data", setting(5, []), False, "data is a string"),
         ("a list as its recipient", setting(3, []), False, "20 bytes"),
         ("a list as data of type 1", resigned(typed, lambda fields: fields.__setitem__(6, [])), False, "a string"),
+        (
+            "a tip as high as its price",
+            resigned(dynamic, lambda fields: fields.__setitem__(2, COIN)),
+            True,
+            "all holds",
+        ),
+        (
+            "a tip above its price",
+            resigned(dynamic, lambda fields: fields.__setitem__(2, COIN + 1)),
+            False,
+            "at most that",
+        ),
     ]
     for name, raw, is_valid, why in rows:
         chain.add_raw([raw])
@@ -212,3 +225,15 @@ def _blocks() -> Iterator[Vector]:
     both.add()
     content = encode(both.account(ALICE.address, 1, 1))
     yield Vector("genesis with validators and a signer", both.genesis, content, False, "exactly one of the two")
+    large = ProofChain("large chain id", chain_id=2**63 - 37, balances=FUNDS)
+    large.add([large.pay(ALICE, BOB.address, COIN, 0)])
+    content = encode(large.receipt(1, 0, 1))
+    yield Vector("receipt of the largest chain id", large.genesis, content, True, "all holds")
+    liar = ProofChain("history before genesis", balances=FUNDS)
+    first = liar.newest
+    before, _, after = first.header.rpartition(root([]))
+    first.header = before + keccak(b"an older block") + after
+    first.hash = keccak(first.header)
+    liar.add()
+    content = encode(liar.history(0, 1, 1))
+    yield Vector("history from a genesis block that has one", liar.genesis, content, False, "nothing is before it")

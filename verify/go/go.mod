@@ -1,0 +1,3 @@
+module cairn.test/verify
+
+go 1.24
