@@ -16,7 +16,7 @@ import { checkFile, NotProven, readGenesis } from "./verify.mjs";
  * @property {string} receiptsRoot
  * @property {string} mixHash
  * @property {bigint} height
- * @property {bigint} timestamp
+ * @property {bigint} time
  * @property {bigint} gasLimit
  * @property {bigint} gasUsed
  * @property {bigint} baseFeePerGas
@@ -37,7 +37,7 @@ import { checkFile, NotProven, readGenesis } from "./verify.mjs";
  * @property {bigint} fee
  * @property {string} data
  *
- * @typedef {{ signers: number, validators: number, power: bigint, of: bigint, steps: number, everybodyHasTheKey: boolean }} Signed
+ * @typedef {{ by: string[], validators: number, power: bigint, of: bigint, steps: number, everybodyHasTheKey: boolean }} Signed
  * @typedef {{ digest: string, chainId: bigint, everybodyHasTheKey: boolean }} Genesis
  * @typedef {{ head: ProvenBlock, signed: Signed }} Report
  * @typedef {Report & { block: ProvenBlock }} FinalityReport

@@ -39,7 +39,7 @@ function proven({ head, signed }) {
     const signers =
         signed.validators === 1
             ? "Signed by the chain's one signer"
-            : `Signed by ${signed.signers} of ${signed.validators} validators`;
+            : `Signed by ${signed.by.length} of ${signed.validators} validators`;
     const share = signed.validators > 1 && `, with ${grouped(signed.power)} of ${grouped(signed.of)} of the voting power`;
     return [badge("confirmed", `${signers}, checked in this browser`), h("p", { class: "hint" }, by, share, changes, ".")];
 }

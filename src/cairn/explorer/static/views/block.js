@@ -47,7 +47,7 @@ async function needSigned(block, { block: signed }) {
         ["hash", block.hash, `0x${signed.hash}`],
         ["height", block.blockHeight, signed.height],
         ["parent", block.previousHash, `0x${signed.previousHash}`],
-        ["time", block.timestamp, signed.timestamp],
+        ["time", block.timestamp, signed.time],
         ["proposer", block.proposer, `0x${signed.proposer}`],
         ["gas used", block.gasUsed, signed.gasUsed],
         ["gas limit", block.gasLimit, signed.gasLimit],

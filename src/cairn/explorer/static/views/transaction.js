@@ -94,7 +94,7 @@ function proofCard(tx, context, showTime) {
     };
     /** @param {ReceiptReport & { text: string }} report */
     const offer = ({ block, text }) => {
-        showTime(block.timestamp);
+        showTime(block.time);
         const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit");
         toggle.addEventListener("click", () => {
             const isTampered = toggle.getAttribute("aria-pressed") === "false";
