@@ -75,6 +75,8 @@ class Witnessed(msgspec.Struct, frozen=True):
 
     public_key: bytes
     block: ProvenBlock
+    is_named: bool
+    """Whether the key is one of `Trust.witnesses`. Of any other nobody knows whose it is: perhaps the operator's."""
 
 
 class Finality(msgspec.Struct, frozen=True):
@@ -216,7 +218,7 @@ def _check_witnesses(
             key = sized(witness.public_key, PUBLIC_KEY_BYTES, "a witness's public key")
             # A wrong one counts for nothing, but refuses nothing: whoever passes a file on may add any.
             if verify(key, message, sized(witness.signature, SIGNATURE_BYTES, "a witness's signature")):
-                seen.append(Witnessed(key, block))
+                seen.append(Witnessed(key, block, key in trust.witnesses))
     for key in trust.witnesses:
         if not any(each.public_key == key for each in seen):
             raise InvalidProof(f"witness 0x{key.hex()} signed no block of the file")

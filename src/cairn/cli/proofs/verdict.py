@@ -137,7 +137,8 @@ def finality_pairs(finality: Finality, genesis: Genesis) -> Pairs:
         pairs.append(("", changes_text(signed.changes)))
     for witness in finality.witnesses:
         seen = witness.block
-        pairs.append(("witness", f"0x{witness.public_key.hex()} saw block {seen.header.height} 0x{seen.hash.hex()}"))
+        told = f"0x{witness.public_key.hex()} saw block {seen.header.height} 0x{seen.hash.hex()}"
+        pairs.append(("witness", told) if witness.is_named else ("", f"a key that you did not name: {told}"))
     return pairs
 
 
@@ -176,10 +177,10 @@ def limits(proven: Proven, genesis: Genesis) -> Iterator[str]:
             "that the signatures are from the time they claim: who has stolen or bought the keys of old validators "
             "since can sign another past. Check with --at and a block that you kept, or with --witness"
         )
-        if genesis.signer is not None and not proven.finality.witnesses:
+        if genesis.signer is not None and not any(each.is_named for each in proven.finality.witnesses):
             yield (
-                "that its operator shows everybody the same chain: one node signs alone, and no witness did. "
-                "Check with --witness"
+                "that its operator shows everybody the same chain: one node signs alone, and no witness that you "
+                "named did. Check with --witness"
             )
     yield "who owns an address; a text in quotes is what the payer wrote"
     if isinstance(proven, ProvenStatement) and any(each.fees_earned for each in proven.entries):
@@ -325,6 +326,7 @@ def finality_json(finality: Finality, genesis: Genesis) -> dict[str, Any]:
             "everybodyHasTheKey": signed.is_public_key,
         }
     facts["witnesses"] = [
-        {"publicKey": "0x" + each.public_key.hex(), "block": block_json(each.block)} for each in finality.witnesses
+        {"publicKey": "0x" + each.public_key.hex(), "named": each.is_named, "block": block_json(each.block)}
+        for each in finality.witnesses
     ]
     return facts

@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 from typer.testing import CliRunner, Result
 
 from cairn.cli.main import app
-from tests.support.proof_chain import COIN, ProofChain, encode, hexed
+from tests.support.proof_chain import COIN, ProofChain, Validator, encode, hexed, seeded
 from tests.support.proven import ALICE, BOB, CAROL, toy_network
 from tests.support.toy_node import WITNESS
 
@@ -134,6 +134,28 @@ def test_a_chain_of_one_operator_is_told_from_one_with_a_witness(tmp_path: Path)
         assert f"witness  {hexed(WITNESS.key)} saw block 1 " in seen.stdout
         assert "its operator" not in seen.stdout
     assert check(tmp_path, chain.receipt(1, 0, 1), "--witness", hexed(WITNESS.key)).exit_code == 1
+
+
+def test_a_key_that_nobody_named_is_no_witness(tmp_path: Path) -> None:
+    """Its operator can make as many keys as it takes."""
+    chain = ProofChain("alone", balances={ALICE.address: COIN})
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
+    written(tmp_path / "genesis.json", chain.genesis)
+    own = Validator(seeded("the operator's second key"), 1)
+    warning = "that its operator shows everybody the same chain"
+    file = chain.statement(ALICE.address, 0, 1, 1) | {"descendants": [chain.descendant(1, 1, [own])]}
+    page = tmp_path / "s.html"
+    shown = check(tmp_path, file, "--html", str(page))
+    for text in (shown.stdout, page.read_text()):
+        assert f"a key that you did not name: {hexed(own.key)} saw block 1 " in text
+        assert warning in text
+    told = json.loads(check(tmp_path, file, "--json").stdout)
+    assert [each["named"] for each in told["finality"]["witnesses"]] == [False]
+    assert any(warning in text for text in told["notProven"])
+    both = file | {"descendants": [chain.descendant(1, 1, [own, WITNESS])]}
+    told = json.loads(check(tmp_path, both, "--json", "--witness", hexed(WITNESS.key)).stdout)
+    assert [each["named"] for each in told["finality"]["witnesses"]] == [False, True]
+    assert not any(warning in text for text in told["notProven"])
 
 
 def test_a_trusted_block_needs_no_signature_and_is_named(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
