@@ -115,22 +115,20 @@ const PAYMENT = { transaction: HEX, index: INT, path: PATH };
 const CHANGE = { block: BLOCK, leaf: 108, index: INT, count: INT, path: PATH };
 const STATE = { leaf: 88, number: INT, size: INT, path: PATH };
 const DESCENDANT = { ...BLOCK, witnesses: [{ publicKey: 32, signature: 64 }] };
-const ALL = { certificate: { header: HEX }, "descendants?": [DESCENDANT] };
+const ALL = { certificate: { header: HEX }, descendants: [DESCENDANT] };
+const OPTIONAL = ["descendants", "state", "change", "next"];
 const ENTRY = { ...CHANGE, payments: [PAYMENT] };
-const STATEMENT = { address: 20, from: INT, to: INT, changes: [ENTRY], "state?": STATE, "next?": CHANGE };
-/** The value without what is not asked for. A field whose name ends in ? may be missing. */
+const STATEMENT = { address: 20, from: INT, to: INT, changes: [ENTRY], state: STATE, next: CHANGE };
+/** The value, without what nobody asks for. */
 function read(value, shape, name = "file") {
     const isHex = typeof value === "string" && /^0x([0-9a-f]{2})*$/.test(value);
-    const isLong = shape === HEX || (typeof shape === "number" && value?.length === 2 * shape + 2);
-    if (isHex && isLong) return value.slice(2);
+    if (isHex && (shape === HEX || shape === value.length / 2 - 1)) return value.slice(2);
     if (shape === INT && Number.isSafeInteger(value)) return BigInt(value);
     if (Array.isArray(shape) && Array.isArray(value)) return value.map((item) => read(item, shape[0], name));
     const isObject = [shape, value].every((each) => typeof each === "object" && !Array.isArray(each));
     need(isObject, `${name} is missing, or is not what it has to be`);
-    const rows = Object.entries(shape).map(([key, inner]) => [key.replace("?", ""), inner, key.endsWith("?")]);
-    const given = rows.filter(([key, , isOptional]) => Object.hasOwn(value, key) || !isOptional);
-    const own = (key) => (Object.hasOwn(value, key) ? value[key] : undefined);
-    return Object.fromEntries(given.map(([key, inner]) => [key, read(own(key), inner, key)]));
+    const keys = Object.keys(shape).filter((key) => Object.hasOwn(value, key) || !OPTIONAL.includes(key));
+    return Object.fromEntries(keys.map((key) => [key, read(value[key], shape[key], key)]));
 }
 function readJson(text) {
     let bare = text.replace(/"[ !#-[\]-~]*"/g, "");
@@ -365,7 +363,7 @@ async function history(proof) {
 const KINDS = new Map([
     ["cairn-finality-1", [finality, { block: BLOCK }]],
     ["cairn-receipt-1", [receipt, { block: BLOCK, payment: PAYMENT }]],
-    ["cairn-account-1", [account, { address: 20, height: INT, "state?": STATE, "change?": CHANGE }]],
+    ["cairn-account-1", [account, { address: 20, height: INT, state: STATE, change: CHANGE }]],
     ["cairn-statement-1", [statement, STATEMENT]],
     ["cairn-history-1", [history, { first: HEX, second: BLOCK, inclusion: PATH, consistency: PATH }]],
 ]);

@@ -12,7 +12,7 @@ from tests.proofs.verifiers import report_of
 
 CASES = read_vectors()
 VERIFIER = Path(__file__).parents[2] / "verify" / "verify.mjs"
-MAX_LINES = 428
+MAX_LINES = 426
 """All of them count, also empty ones. The aim is 350."""
 RUBBISH = ("", "{}", "[]", "null", "7", '"a"', "[" * 100_000, '{"format": "cairn-receipt-1"}', '{"certificate": []}')
 
