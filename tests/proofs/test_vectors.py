@@ -1,30 +1,22 @@
 """verify.py decides each vector as its author meant, and the vectors are what their generator writes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cairn.domain.genesis import encode_genesis, parse_genesis
 from tests.proofs.vectors import PLACE, Case, handed_over_by_a_dev_chain, read_vectors
+from tests.proofs.verifiers import report_of
 from tests.vectors.proofs.generate import all_vectors, write
 from verify import verify as verifier
 
 CASES = read_vectors()
 COMMAND = (sys.executable, "-I", str(verifier.__file__))
 """Isolated: without the packages that are installed here."""
-
-
-def report_of(case: Case) -> dict[str, Any]:
-    at = None
-    if case.at is not None:
-        height, block_hash = case.at.split(":")
-        at = (int(height), bytes.fromhex(block_hash[2:]))
-    witness = bytes.fromhex(case.witness[2:]) if case.witness is not None else None
-    return verifier.verify(case.genesis, case.file, at, witness)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -76,10 +68,35 @@ def test_command_for_a_file_that_is_not_there_ends_with_1(tmp_path: Path) -> Non
     assert done.stdout.startswith("NOT PROVEN: ")
 
 
-def run(case: Case, directory: Path, *options: str) -> tuple[int, str]:
+@pytest.mark.parametrize(("name", "code"), [("trusted block is a descendant", 0), ("payment of another amount", 1)])
+def test_command_whose_reader_went_away_says_by_its_code_alone_what_is_proven(
+    name: str, code: int, tmp_path: Path
+) -> None:
+    case = next(case for case in CASES if case.name == name)
+    genesis, file = saved(case, tmp_path)
+    reader, writer = os.pipe()
+    os.close(reader)
+    options = ["--at", case.at] if case.at else []
+    done = subprocess.run([*COMMAND, genesis, file, *options], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+def test_command_with_an_empty_witness_or_trusted_block_proves_nothing(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.valid and case.at is None and case.witness is None)
+    assert run(case, tmp_path, "--witness", "") == (1, "NOT PROVEN: the witness did not sign\n")
+    assert run(case, tmp_path, "--at", "") == (1, "NOT PROVEN: the trusted block is not in the file\n")
+
+
+def saved(case: Case, directory: Path) -> tuple[Path, Path]:
     genesis, file = directory / "genesis.json", directory / "file.json"
     genesis.write_bytes(case.genesis)
     file.write_bytes(case.file)
+    return genesis, file
+
+
+def run(case: Case, directory: Path, *options: str) -> tuple[int, str]:
+    genesis, file = saved(case, directory)
     done = subprocess.run([*COMMAND, genesis, file, *options], capture_output=True, text=True, check=False)
     assert not done.stderr
     return done.returncode, done.stdout

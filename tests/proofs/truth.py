@@ -33,10 +33,8 @@ def _are_blocks(chain: ProofChain, report: Json) -> bool:
     return is_later and all(_is_block(chain, report[name]) for name in ("first", "second"))
 
 
-def _payment_json(block: Block, paid: Paid) -> Json:
+def _payment_json(paid: Paid) -> Json:
     return {
-        "height": block.height,
-        "time": block.time,
         "from": hexed(paid.sender),
         "to": hexed(paid.to),
         "value": paid.value,
@@ -48,9 +46,8 @@ def _payment_json(block: Block, paid: Paid) -> Json:
 
 
 def _is_payment(chain: ProofChain, report: Json) -> bool:
-    block = _block_at(chain, report["height"])
-    said = {key: value for key, value in report.items() if key not in ("kind", "signed")}
-    return block is not None and said in [_payment_json(block, paid) for paid in block.paid]
+    said = {key: value for key, value in report.items() if key not in ("kind", "signed", "height", "time", "hash")}
+    return _is_block(chain, report) and said in [_payment_json(paid) for paid in chain.blocks[report["height"]].paid]
 
 
 def _held(chain: ProofChain, address: str, height: int) -> Held | None:
@@ -84,13 +81,14 @@ def _is_entry(chain: ProofChain, own: bytes, entry: Json) -> bool:
     paid = [each for each in block.paid if own in (each.sender, each.to)]
     # To the proposer, what was received cannot be told from fees: the format says so.
     needed = [each for each in paid if each.sender == own or (each.value and own != block.proposer)]
-    said, known = entry["payments"], [_payment_json(block, each) for each in paid]
-    is_whole = all(_payment_json(block, each) in said for each in needed)
+    said, known = entry["payments"], [_payment_json(each) for each in paid]
+    is_whole = all(_payment_json(each) in said for each in needed)
     held = block.held[own]
     return (
         is_whole
         and all(each in known for each in said)
-        and (entry["balance"], entry["time"]) == (held.balance, block.time)
+        and _is_block(chain, entry)
+        and entry["balance"] == held.balance
     )
 
 
