@@ -495,7 +495,8 @@ async def test_a_block_that_was_removed_since_is_proven_to_whoever_remembers_its
         if nonce == 7:
             node.core._chain.prune(5, lambda: None)
         await pay(node, signed(nonce))
-    file = read_file((await node.get("/history/proof?from=4")).content)
+    assert (await node.get("/history/proof?from=4")).json()["code"] == "BLOCK_NOT_KEPT"
+    file = read_file((await node.get("/history/proof?from=4&known=true")).content)
     assert isinstance(file, HistoryFile)
     assert file.first == "0x"
     whole = msgspec.structs.replace(file, first=remembered.block.header)

@@ -79,6 +79,11 @@ STATEMENT_FROM = Parameter(
 )
 STATEMENT_TO = Parameter("to", "The last block; the newest signed one if left out.", Height)
 FIRST_BLOCK = Parameter("from", "Height of the earlier block; the oldest that this node keeps if left out.", Height)
+KNOWN_BLOCK = Parameter(
+    "known",
+    "`true`: you have the header of the earlier block, so `first` in the file is 0x, and this node need not keep it.",
+    Annotated[str, Meta(extra_json_schema={"enum": ["true", "false"], "default": "false"})],
+)
 LATER_BLOCK = Parameter("to", "Height of the later block; the newest signed one if left out.", Height)
 DIRECTION = Parameter(
     "direction",

@@ -13,11 +13,13 @@ from cairn.api.parameters import (
     ACCOUNT,
     BLOCK_NAME,
     FIRST_BLOCK,
+    KNOWN_BLOCK,
     LATER_BLOCK,
     PROVEN_HEIGHT,
     STATEMENT_FROM,
     STATEMENT_TO,
     TX_HASH,
+    choice_of,
     number_of,
     parse_hash,
 )
@@ -76,15 +78,18 @@ class Proofs:
         block = self._reads.block(signed.height if height is None else height, signed)
         return self._answer(FinalityFile(certificate=signed.certificate, block=block), signed)
 
-    @Operation("GET /history/proof", "proofs", FIRST_BLOCK, LATER_BLOCK, Answer("The file.", HistoryFile), 404)
+    @Operation(
+        "GET /history/proof", "proofs", FIRST_BLOCK, LATER_BLOCK, KNOWN_BLOCK, Answer("The file.", HistoryFile), 404
+    )
     async def get_history_proof(self, request: Request, query: Mapping[str, str]) -> Response:
         """Prove that history was only appended to between two blocks.
 
         The history of the later one begins with that of the earlier one. So whoever remembers the earlier one knows
-        that nothing before it was rewritten. If this node has removed the earlier block, `first` in the file is 0x: put
-        the header there that you remember.
+        that nothing before it was rewritten. With `known=true`, put the header there that you remember: so a node that
+        has removed the block can still show how history goes on from it.
         """
         first, last = number_of(query, "from"), number_of(query, "to")
+        is_known = choice_of(query, "known", {"true": True, "false": False}, False)
         signed = await self._reads.signed(last)
         first = self._view.base if first is None else first
         last = signed.height if last is None else last
@@ -92,8 +97,7 @@ class Proofs:
             raise InvalidQuery(f"from must be below to; they are {first} and {last}")
         file = HistoryFile(
             certificate=signed.certificate,
-            # Whoever remembers a block that was removed here can still learn whether history goes on from it.
-            first=self._reads.header(first) if first >= self._view.base else "0x",
+            first="0x" if is_known else self._reads.header(first),
             second=self._reads.block(last, signed),
             inclusion=self._reads.ancestor_path(first, last),
             consistency=self._reads.appended_path(first, last),

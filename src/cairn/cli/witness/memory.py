@@ -3,6 +3,7 @@
     DIR/witness-key.json       its key, which only its owner can read
     DIR/witness.json           the newest block that it signed, who signed that, and its own signature
     DIR/evidence-HEIGHT.json   two signed blocks of one height; `cairn check` reads it
+    DIR/cairn.lock             held while it runs, so that no second one signs with its key
 
 A block is on disk before its signature is served: a witness that ends in between never signs another one of that
 height.
@@ -14,12 +15,12 @@ import msgspec
 
 from cairn.cli.report import DataUnusable
 from cairn.domain.certificates import hex_text, read_hex
-from cairn.domain.errors import InvalidConfig, InvalidProof
+from cairn.domain.errors import DirectoryInUse, InvalidConfig, InvalidProof, StoreUnavailable
 from cairn.domain.evidence import EvidenceFile
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.proof_checks import ProvenBlock, Trust, check_finality, witness_message
 from cairn.domain.proof_files import FinalityFile
-from cairn.store.directory import is_there, make_directory, write_file
+from cairn.store.directory import DirectoryLock, is_there, write_file
 from cairn.store.signing_key import SigningKey
 
 
@@ -39,7 +40,11 @@ class Memory:
         self._genesis = genesis
         self._digest = genesis_digest(genesis)
         try:
-            make_directory(directory)
+            # Two with one key could sign two blocks of one height, each without knowing of the other.
+            self._lock = DirectoryLock.acquire(directory)
+        except (DirectoryInUse, StoreUnavailable) as failure:
+            raise InvalidConfig(failure.detail) from None
+        try:
             key_file = directory / "witness-key.json"
             if not is_there(key_file):
                 if is_there(self._head_file):
@@ -61,8 +66,13 @@ class Memory:
             return None
         return check_finality(self.head.finality, Trust(self._genesis)).block
 
+    def close(self) -> None:
+        self._lock.release()
+
     def sign(self, finality: FinalityFile, block: ProvenBlock) -> None:
         """Remember and sign a block that was checked, and that extends the one before. Raises `OSError`."""
+        last = self.block
+        assert last is None or block.header.height > last.header.height, "a witness signs one block of a height"
         message = witness_message(self._digest, block.header.height, block.hash)
         head = SeenHead(hex_text(self._digest), finality, hex_text(self.key.sign(message)))
         write_file(self._head_file, msgspec.json.encode(head) + b"\n")

@@ -15,12 +15,12 @@ from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_lines
 from cairn.cli.witness.memory import Memory
 from cairn.cli.witness.serving import Shown, WitnessServer
-from cairn.cli.witness.watching import Outcome, Sighting, Watch
+from cairn.cli.witness.watching import Outcome, Query, Sighting, Watch
 from cairn.client.transport import Transport
 from cairn.domain.certificates import hex_text
 from cairn.domain.errors import InvalidConfig
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 10.0
 CONTRADICTED = "CONTRADICTED"
 
 
@@ -31,7 +31,7 @@ class _Remote:
         self._transport = transport
         self.url = transport.url
 
-    async def fetch(self, path: str, query: dict[str, int] | None = None) -> bytes:
+    async def fetch(self, path: str, query: Query | None = None) -> bytes:
         return (await self._transport.ask("GET", path, query=query or {})).response.content
 
 
@@ -61,8 +61,7 @@ class Witness:
         head = self._memory.head
         evidence = self._memory.evidence()
         if path == "/health":
-            status = HTTPStatus.SERVICE_UNAVAILABLE if evidence else HTTPStatus.OK
-            return Shown(status, msgspec.json.encode({"status": "contradicted" if evidence else "ok"}))
+            return self._health(is_contradicted=bool(evidence))
         if path == "/evidence" and evidence:
             return Shown(HTTPStatus.OK, evidence[0].read_bytes())
         if head is None or path not in ("/head", "/finality"):
@@ -73,6 +72,14 @@ class Witness:
         assert block is not None
         header, key = head.finality.block.header, hex_text(self._memory.key.public_key)
         return Shown(HTTPStatus.OK, msgspec.json.encode(WitnessHead(header, block.header.height, key, head.signature)))
+
+    def _health(self, *, is_contradicted: bool) -> Shown:
+        """503 for whatever a person should look at: also for a node that has not been reached, or is behind."""
+        last = {source: sighting.outcome for source, sighting in self._told.items()}
+        is_well = not is_contradicted and last.get("node") in (Outcome.SIGNED, Outcome.SAME)
+        is_well = is_well and not any(outcome.is_alarm for outcome in last.values())
+        told = {"status": "contradicted" if is_contradicted else "ok" if is_well else "attention", "seen": last}
+        return Shown(HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE, msgspec.json.encode(told))
 
     def _tell(self, source: str, sighting: Sighting) -> None:
         """Say what is new; an alarm again and again, since nobody may have been there to read it."""
@@ -122,4 +129,7 @@ def run_witness(
             for transport in (node, *transports.values()):
                 await transport.close()
 
-    asyncio.run(watch())
+    try:
+        asyncio.run(watch())
+    finally:
+        memory.close()

@@ -2,25 +2,32 @@
 
 Each new block is signed only if the node proves that it appends to the one signed before. If the node signed another
 block of a height that this witness has seen, or its history holds another one there, the two together are evidence.
-Whatever a node merely fails to prove is told, too, but is no evidence: it may be cut off, behind, or have pruned.
+A node that shows a signed block, and does not prove how it came about, raises the alarm without evidence. One that
+cannot be reached, or is behind, is only told.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from cairn.cli.witness.memory import Memory
-from cairn.client.errors import ClientError
+from cairn.client.errors import ApiError, ClientError
 from cairn.domain.certificates import hex_text
 from cairn.domain.errors import InvalidProof
 from cairn.domain.evidence import EvidenceFile
 from cairn.domain.genesis import Genesis
 from cairn.domain.headers import encode_header
-from cairn.domain.proof_checks import ProvenBlock, Trust, check_finality, check_head, check_history
-from cairn.domain.proof_files import BlockPath, FinalityFile, HistoryFile, ProofFile, read_file
+from cairn.domain.proof_checks import ProvenBlock, Trust, check_finality, check_history, read_block
+from cairn.domain.proof_files import FinalityFile, HistoryFile, ProofFile, read_file
 
 F = TypeVar("F", bound=ProofFile)
+Query = Mapping[str, int | str]
+
+SERVER_ERRORS = 500
+PASSING = ("NOT_SIGNED_YET", "RATE_LIMITED", "TOO_MANY_CONNECTIONS")
+"""Refusals that pass by themselves."""
 
 
 class Source(Protocol):
@@ -29,7 +36,7 @@ class Source(Protocol):
     @property
     def url(self) -> str: ...
 
-    async def fetch(self, path: str, query: dict[str, int] | None = None) -> bytes:
+    async def fetch(self, path: str, query: Query | None = None) -> bytes:
         """The answer to a GET. Raises `ClientError`."""
 
 
@@ -41,9 +48,9 @@ class Outcome(StrEnum):
     BEHIND = "behind"
     """The newest signed block of the node is below what this witness has seen."""
     AWAY = "away"
-    """The node does not answer, or has no proof."""
+    """It does not answer."""
     UNPROVEN = "unproven"
-    """What the node gives as a proof is none."""
+    """What it gives as a proof is none, or it refuses to prove how a signed block came about."""
     CONTRADICTED = "contradicted"
     """Two signed histories."""
 
@@ -69,36 +76,46 @@ class Watch:
 
     async def look(self) -> Sighting:
         """Look for a newer signed block, and sign it if it appends to the last one. Raises `OSError` of the disk."""
+        newest: ProvenBlock | None = None
         try:
-            newest = await self._newest()
-            last = self._memory.block
-            return await self._judge(newest, last)
+            file = await self._file(self._node, "/block/latest/finality", FinalityFile)
+            newest = check_finality(file, self._trust).block
+            return await self._judge(file, newest)
         except (InvalidProof, _NoProof) as failure:
             return Sighting(Outcome.UNPROVEN, f"{self._node.url}: {failure}")
         except ClientError as failure:
-            return Sighting(Outcome.AWAY, f"{self._node.url}: {failure}")
+            return self._unanswered(newest, failure)
 
     async def compare(self, other: Source) -> Sighting:
-        """Compare what another witness has signed with the history that this one sees."""
+        """Compare what another witness has signed with the history of the block that this one has signed."""
+        theirs: FinalityFile | None = None
         try:
             theirs = await self._file(other, "/finality", FinalityFile)
             block = check_finality(theirs, self._trust).block
-            last = self._memory.block
-            if last is None or block.header.height > last.header.height:
-                return Sighting(Outcome.AWAY, f"{other.url} is ahead, at block {block.header.height}")
-            ours = await self._file(self._node, f"/block/{block.header.height}/finality", FinalityFile)
-            mine = check_finality(ours, self._trust).block
-            if mine.hash == block.hash:
-                return Sighting(Outcome.SAME, f"{other.url} has seen block {block.header.height}, too")
-            return self._contradicted(ours, theirs, mine, block, f"{other.url} has seen another block")
         except (InvalidProof, _NoProof) as failure:
             return Sighting(Outcome.UNPROVEN, f"{other.url}: {failure}")
         except ClientError as failure:
             return Sighting(Outcome.AWAY, f"{other.url}: {failure}")
+        last = self._memory.block
+        if last is None:
+            return Sighting(Outcome.AWAY, f"there is nothing yet to compare with {other.url}")
+        try:
+            return await self._judge_peer(other, theirs, block, last)
+        except (InvalidProof, _NoProof) as failure:
+            return Sighting(Outcome.UNPROVEN, f"{self._node.url}, about what {other.url} has seen: {failure}")
+        except ClientError as failure:
+            return self._unanswered(block, failure)
 
-    async def _judge(self, newest: FinalityFile, last: ProvenBlock | None) -> Sighting:
-        block = check_finality(newest, self._trust).block
-        height = block.header.height
+    def _unanswered(self, signed: ProvenBlock | None, failure: ClientError) -> Sighting:
+        """A node that cannot be reached is away. One that refuses to show the past of a signed block hides it."""
+        is_passing = not isinstance(failure, ApiError) or failure.status >= SERVER_ERRORS or failure.code in PASSING
+        if signed is None or is_passing:
+            return Sighting(Outcome.AWAY, f"{self._node.url}: {failure}")
+        shown = f"block {signed.header.height} {hex_text(signed.hash)} is signed"
+        return Sighting(Outcome.UNPROVEN, f"{shown}, and {self._node.url} does not prove its history: {failure}")
+
+    async def _judge(self, newest: FinalityFile, block: ProvenBlock) -> Sighting:
+        height, last = block.header.height, self._memory.block
         shown = f"block {height} {hex_text(block.hash)}"
         if last is None:
             self._memory.sign(newest, block)
@@ -108,50 +125,73 @@ class Watch:
         if height == last.header.height:
             if block.hash == last.hash:
                 return Sighting(Outcome.SAME, shown)
-            assert self._memory.head is not None
-            return self._contradicted(self._memory.head.finality, newest, last, block, "the node has another block")
-        return await self._judge_later(newest, block, last)
-
-    async def _judge_later(self, newest: FinalityFile, block: ProvenBlock, last: ProvenBlock) -> Sighting:
-        """Sign the newer block, if its history begins with that of the last one."""
-        query = {"from": last.header.height, "to": block.header.height}
-        file = await self._file(self._node, "/history/proof", HistoryFile, query)
-        if file.first == "0x":
-            # The node has removed the block; this witness knows it.
-            file = msgspec.structs.replace(file, first=hex_text(encode_header(last.header)))
-        proven = check_history(file, self._trust)
-        if proven.first.hash != last.hash:
-            return await self._find_contradiction(last)
-        if proven.second.hash != block.hash:
-            raise _NoProof(f"it proves the history of another block than {hex_text(block.hash)}")
+            return self._contradicted(self._own(), newest, last, block)
+        if not await self._appends(last, block):
+            theirs = await self._file(self._node, f"/block/{last.header.height}/finality", FinalityFile)
+            return self._contradicted(self._own(), theirs, last, check_finality(theirs, self._trust).block)
         self._memory.sign(newest, block)
-        return Sighting(Outcome.SIGNED, f"block {block.header.height} {hex_text(block.hash)}")
+        return Sighting(Outcome.SIGNED, shown)
 
-    async def _find_contradiction(self, last: ProvenBlock) -> Sighting:
-        """The node's history has another block where one was signed: ask for it, with the signature above it."""
-        theirs = await self._file(self._node, f"/block/{last.header.height}/finality", FinalityFile)
-        block = check_finality(theirs, self._trust).block
-        assert self._memory.head is not None
-        return self._contradicted(self._memory.head.finality, theirs, last, block, "the node's history was rewritten")
+    async def _judge_peer(self, other: Source, theirs: FinalityFile, block: ProvenBlock, last: ProvenBlock) -> Sighting:
+        """Whichever of the two blocks is older must be in the history of the other."""
+        height = block.header.height
+        if height == last.header.height:
+            if block.hash != last.hash:
+                return self._contradicted(self._own(), theirs, last, block)
+        else:
+            shown = await self._shown(height)
+            if shown is None:
+                return Sighting(Outcome.AWAY, f"{other.url} is ahead of {self._node.url}, at block {height}")
+            mine = check_finality(shown, self._trust).block
+            if mine.hash != block.hash:
+                return self._contradicted(shown, theirs, mine, block)
+            # It shows what the other has seen: then that has to be the history of this witness, too.
+            older, newer = (block, last) if height < last.header.height else (last, block)
+            if not await self._appends(older, newer):
+                raise _NoProof(f"blocks {older.header.height} and {newer.header.height} are not of one history")
+        return Sighting(Outcome.SAME, f"{other.url} has seen block {height}, too")
+
+    async def _shown(self, height: int) -> FinalityFile | None:
+        """The node's own block of this height; None if it is not there yet."""
+        try:
+            return await self._file(self._node, f"/block/{height}/finality", FinalityFile)
+        except ApiError as failure:
+            last = self._memory.block
+            if failure.code in (*PASSING, "BLOCK_NOT_FOUND") and last is not None and height > last.header.height:
+                return None
+            raise
+
+    async def _appends(self, older: ProvenBlock, newer: ProvenBlock) -> bool:
+        """Whether `newer` has `older` in its history, by a proof of the node; False if it proves another one there."""
+        query: dict[str, int | str] = {"from": older.header.height, "to": newer.header.height, "known": "true"}
+        file = await self._file(self._node, "/history/proof", HistoryFile, query)
+        if read_block(file.second.header, self._trust.genesis.chain_id).hash != newer.hash:
+            raise _NoProof(f"it has another block than {newer.header.height} {hex_text(newer.hash)}, which is signed")
+        mine = msgspec.structs.replace(file, first=hex_text(encode_header(older.header)))
+        try:
+            check_history(mine, self._trust)
+        except InvalidProof:
+            shown = await self._file(self._node, "/history/proof", HistoryFile, query | {"known": "false"})
+            # Raises unless the node proves some block there.
+            proven = check_history(shown, self._trust)
+            return proven.first.hash == older.hash and proven.second.hash == newer.hash
+        return True
+
+    def _own(self) -> FinalityFile:
+        assert self._memory.head is not None, "nothing was signed yet"
+        return self._memory.head.finality
 
     def _contradicted(
-        self, ours: FinalityFile, theirs: FinalityFile, mine: ProvenBlock, other: ProvenBlock, what: str
+        self, first: FinalityFile, second: FinalityFile, one: ProvenBlock, other: ProvenBlock
     ) -> Sighting:
-        if mine.header.height != other.header.height or mine.hash == other.hash:
-            raise _NoProof(f"asked for block {mine.header.height}, it gives {other.header.height}, or the same one")
-        height = mine.header.height
-        path = self._memory.keep_evidence(EvidenceFile(ours, theirs), height)
-        shown = f"{hex_text(mine.hash)} was seen, and {hex_text(other.hash)} is signed now"
-        return Sighting(Outcome.CONTRADICTED, f"{what}: of block {height}, {shown}; evidence: {path}")
+        height = one.header.height
+        if height != other.header.height or one.hash == other.hash:
+            raise _NoProof(f"asked for block {height}, it gives block {other.header.height}, or the same one")
+        path = self._memory.keep_evidence(EvidenceFile(first, second), height)
+        shown = f"{hex_text(one.hash)} and {hex_text(other.hash)}"
+        return Sighting(Outcome.CONTRADICTED, f"history was rewritten: two blocks {height}, {shown}; evidence: {path}")
 
-    async def _newest(self) -> FinalityFile:
-        """The newest signed block of the node."""
-        file = await self._file(self._node, "/history/proof", HistoryFile)
-        certificate = file.certificate
-        check_head(file, self._trust)
-        return FinalityFile(certificate=certificate, block=BlockPath(certificate.header, []))
-
-    async def _file(self, source: Source, path: str, kind: type[F], query: dict[str, int] | None = None) -> F:
+    async def _file(self, source: Source, path: str, kind: type[F], query: Query | None = None) -> F:
         file = read_file(await source.fetch(path, query))
         if not isinstance(file, kind):
             raise _NoProof(f"{source.url}{path} is another kind of proof")

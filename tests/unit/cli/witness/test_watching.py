@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from cairn.cli.witness.memory import Memory
-from cairn.cli.witness.watching import Outcome, Sighting, Watch
-from cairn.client.errors import NodeUnreachable
+from cairn.cli.witness.watching import Outcome, Query, Sighting, Watch
+from cairn.client.errors import BlockNotKept, NodeUnreachable
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.evidence import check_evidence, read_evidence
 from cairn.domain.genesis import parse_genesis
-from tests.support.proof_chain import ProofChain, encode
-from tests.support.proven import toy_network
+from cairn.domain.proof_checks import Trust
+from tests.support.proof_chain import COIN, ProofChain, encode
+from tests.support.proven import ALICE, BOB, toy_network
 
 Json = dict[str, Any]
 
@@ -27,18 +30,39 @@ class Node:
         self.chain = chain
         self.head = head
         self.alter: Callable[[str, Json], Json] = lambda path, file: file
-        self.is_away = False
+        self.is_away = self.hides_history = False
 
-    async def fetch(self, path: str, query: dict[str, int] | None = None) -> bytes:
+    async def fetch(self, path: str, query: Query | None = None) -> bytes:
         if self.is_away:
             raise NodeUnreachable("nobody answers", was_sent=False)
-        asked = query or {"from": 0, "to": self.head}
         if path == "/history/proof":
-            file = self.chain.history(asked["from"], asked["to"], self.head)
+            assert query is not None
+            if self.hides_history:
+                raise BlockNotKept("the block was removed")
+            file = self.chain.history(int(query["from"]), int(query["to"]), self.head)
+            file |= {"first": "0x"} if query["known"] == "true" else {}
         else:
-            height = self.head if path == "/finality" else int(path.split("/")[2])
+            height = self.head if path in ("/finality", "/block/latest/finality") else int(path.split("/")[2])
             file = self.chain.finality(height, self.head)
         return encode(self.alter(path, copy.deepcopy(file)))
+
+
+class Peer(Node):
+    url = "http://peer"
+
+
+def forked_network() -> ProofChain:
+    """Another history from block 2 on, of the same genesis."""
+    chain = toy_network()
+    forked = ProofChain(
+        "network", {"a": 10, "b": 10, "c": 10, "d": 10}, balances={ALICE.address: 100 * COIN, BOB.address: COIN}
+    )
+    assert forked.genesis == chain.genesis
+    forked.add()
+    forked.add([forked.pay(ALICE, BOB.address, COIN, 0)])
+    while forked.height < chain.height:
+        forked.add()
+    return forked
 
 
 @pytest.fixture
@@ -65,6 +89,7 @@ def test_each_block_that_appends_is_signed_and_found_again(chain: ProofChain, me
     assert look(node, memory).outcome is Outcome.SAME
     node.head = 9
     assert look(node, memory).outcome is Outcome.SIGNED
+    memory.close()
     again = Memory(tmp_path / "witness", parse_genesis(chain.genesis))
     assert signed_height(again) == 9
     assert again.head == memory.head
@@ -76,16 +101,6 @@ def test_a_node_that_shows_less_is_behind_and_nothing_is_forgotten(chain: ProofC
     node.head = 5
     assert look(node, memory).outcome is Outcome.BEHIND
     assert signed_height(memory) == 9
-
-
-def test_a_node_that_has_pruned_the_last_block_still_proves_that_it_appends(chain: ProofChain, memory: Memory) -> None:
-    node = Node(chain, 4)
-    look(node, memory)
-    node.head = 9
-    oldest = chain.history(0, 9, 9)["first"]
-    # Asked for no block in particular, it gives one that it has.
-    node.alter = lambda path, file: file if file["first"] == oldest else file | {"first": "0x"}
-    assert look(node, memory).outcome is Outcome.SIGNED
 
 
 def spoil_signature(path: str, file: Json) -> Json:
@@ -125,6 +140,60 @@ def test_a_block_that_is_not_proven_to_append_is_not_signed(
     assert found.outcome.is_alarm
     assert signed_height(memory) == 5
     assert memory.evidence() == []
+
+
+def test_a_newer_signed_block_whose_history_the_node_does_not_show_is_an_alarm(
+    chain: ProofChain, memory: Memory
+) -> None:
+    node = Node(chain, 5)
+    look(node, memory)
+    node.head, node.hides_history = 9, True
+    found = look(node, memory)
+    assert found.outcome is Outcome.UNPROVEN
+    assert "does not prove its history" in found.detail
+    assert signed_height(memory) == 5
+
+
+def compare(node: Node, peer: Node, memory: Memory) -> Sighting:
+    return asyncio.run(Watch(node, parse_genesis(node.chain.genesis), memory).compare(peer))
+
+
+@pytest.mark.parametrize("seen", [3, 6, 9])
+def test_a_peer_that_has_seen_the_same_history_agrees_whether_behind_or_ahead(
+    chain: ProofChain, memory: Memory, seen: int
+) -> None:
+    node = Node(chain, 6)
+    look(node, memory)
+    node.head = 9
+    told = f"http://peer has seen block {seen}, too"
+    assert compare(node, Peer(chain, seen), memory) == Sighting(Outcome.SAME, told)
+
+
+@pytest.mark.parametrize("seen", [3, 6, 9])
+def test_a_peer_that_was_shown_another_history_raises_the_alarm_whichever_the_node_shows(
+    chain: ProofChain, memory: Memory, seen: int
+) -> None:
+    look(Node(chain, 6), memory)
+    forked = forked_network()
+    assert compare(Node(forked, 9), Peer(forked, seen), memory).outcome.is_alarm
+    assert compare(Node(chain, 9), Peer(forked, seen), memory).outcome.is_alarm
+
+
+@pytest.mark.parametrize("head", [6, 9])
+def test_a_rewritten_history_is_kept_as_evidence(chain: ProofChain, memory: Memory, head: int) -> None:
+    look(Node(chain, 6), memory)
+    assert look(Node(forked_network(), head), memory).outcome is Outcome.CONTRADICTED
+    [kept] = memory.evidence()
+    evidence = read_evidence(kept.read_bytes())
+    assert evidence is not None
+    assert check_evidence(evidence, Trust(parse_genesis(chain.genesis))).first.block.header.height == 6
+
+
+def test_a_second_witness_in_the_same_directory_is_refused(memory: Memory, chain: ProofChain, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="is in use"):
+        Memory(tmp_path / "witness", parse_genesis(chain.genesis))
+    memory.close()
+    Memory(tmp_path / "witness", parse_genesis(chain.genesis)).close()
 
 
 def test_a_node_that_is_away_is_no_alarm(chain: ProofChain, memory: Memory) -> None:
