@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.browser import Visitor
 from tests.support.proof_chain import COIN, Json, ProofChain, hexed
 from tests.support.staged_node import ORIGIN, StagedNode, tx_hash_of
-from tests.vectors.proofs.chains import ALICE, BOB, FUNDS, NOBODY, TEN, dev, fill, forked, lone, network
+from tests.vectors.proofs.chains import ALICE, BOB, CAROL, FUNDS, NOBODY, TEN, dev, fill, forked, lone, network
 
 SIGNED = "Signed by 3 of 4 validators, checked in this browser"
 ALONE = "Signed by the chain's one signer, checked in this browser"
@@ -247,6 +247,64 @@ def test_rewritten_history_that_is_shorter_is_red(show: Show) -> None:
     page = remembering(show, StagedNode(lone()), StagedNode(other, 4), f"/block/{hexed(other.blocks[4].hash)}")
     assert "cannot show that its chain still holds block 8" in verdict(page)
     expect(page.locator("#alarm")).to_be_visible()
+
+
+def split() -> tuple[ProofChain, ProofChain]:
+    """Two chains of nine blocks that are one up to block 5."""
+    chains = ProofChain("lone", balances=FUNDS), ProofChain("lone", balances=FUNDS)
+    for height in range(1, 10):
+        for chain in chains:
+            chain.add([chain.pay(ALICE, CAROL.address, COIN, 0)] if height == 6 and chain is chains[1] else [])
+    return chains
+
+
+class TwoFaced(StagedNode):
+    """All that it shows up to block 7 is of another chain."""
+
+    def __init__(self, chain: ProofChain, other: ProofChain) -> None:
+        super().__init__(chain, 5)
+        self.other = other
+
+    def answer(self, path: str, query: dict[str, str]) -> Any:
+        if path == "/block/7/finality":
+            return self.other.finality(7, 7)
+        if path == "/history/proof" and query["to"] == "7":
+            return self.other.history(int(query["from"]), 7, 7)
+        return super().answer(path, query)
+
+
+CHECK_AT_ONCE = """async () => {
+    const { trust } = await import("/explorer/trust.js");
+    const isSeen = new Promise((resolve) => trust.addEventListener("change", resolve, { once: true }));
+    const ask = globalThis.fetch;
+    globalThis.fetch = async (path, ...more) => {
+        if (String(path).includes("from=5&to=7")) await isSeen;
+        return ask(path, ...more);
+    };
+    const check = (height) => trust.check(`/block/${height}/finality`, new AbortController().signal);
+    const checked = await Promise.allSettled([check(9), check(7)]);
+    return [checked.map(({ reason }) => reason?.message ?? "proven"), trust.memory.head.height];
+}"""
+"""Two checks, of which the second asks for the history before the first has remembered block 9, and gets it after."""
+
+
+def check_at_once(show: Show, node: StagedNode) -> tuple[list[str], str]:
+    page = show(node).open("/status")
+    assert ALONE in verdict(page)
+    node.head = 9
+    said, head = page.evaluate(CHECK_AT_ONCE)
+    return said, head
+
+
+def test_older_head_of_a_check_that_ends_later_is_not_remembered(show: Show) -> None:
+    chain, _ = split()
+    assert check_at_once(show, TwoFaced(chain, chain)) == (["proven", "proven"], "9")
+
+
+def test_two_histories_in_two_checks_at_once_are_told(show: Show) -> None:
+    (first, second), head = check_at_once(show, TwoFaced(*split()))
+    assert (first, head) == ("proven", "9")
+    assert "History was rewritten: block 9 is not the one that this browser has seen" in second
 
 
 def test_later_head_that_only_appends_is_followed_and_remembered(show: Show) -> None:

@@ -191,7 +191,7 @@ class Trust extends EventTarget {
         });
         const report = await this.proven(text);
         // On a dev chain everybody can rewrite history, and people do so on purpose.
-        if (!genesis.everybodyHasTheKey) await this.#follow(report.head, signal);
+        if (!genesis.everybodyHasTheKey) await this.#follow(report.head, genesis.digest, signal);
         return { ...report, text };
     }
 
@@ -211,28 +211,41 @@ class Trust extends EventTarget {
     /**
      * The head must be in one history with the latest that was seen, and becomes that if it is later.
      * @param {ProvenBlock} head
+     * @param {string} digest Of the genesis under which it is proven.
      * @param {AbortSignal} signal
      */
-    async #follow({ height, hash }, signal) {
+    async #follow(head, digest, signal) {
         const seen = this.memory?.head;
-        const last = seen ? { height: BigInt(seen.height), hash: seen.hash } : null;
-        if (last !== null && last.hash !== hash) {
-            const [older, newer] = last.height < height ? [last, { height, hash }] : [{ height, hash }, last];
-            if (older.height === newer.height) throw this.#rewritten(last.height);
-            const path = `/history/proof?from=${older.height}&to=${newer.height}`;
-            const text = await getFile(path, signal).catch((failure) => {
-                if (!isProblem(failure, 400, 404, 410, 422)) throw failure;
-                throw this.#raise(
-                    `This node cannot show that its chain still holds block ${last.height}, which this browser has ` +
-                        `seen. It says: ${failure.message}`,
-                );
-            });
-            const { first, second } = /** @type {HistoryReport} */ (await this.proven(text));
-            if (first.hash !== older.hash || second.hash !== newer.hash) throw this.#rewritten(last.height);
+        if (seen && seen.hash !== head.hash) await this.#needOneHistory(seen, head, signal);
+        const { memory } = this;
+        if (memory?.digest !== digest) return;
+        // Another check, or another tab, has seen another head while this one waited for the node.
+        if (memory.head?.hash !== seen?.hash) return this.#follow(head, digest, signal);
+        const { height, hash } = head;
+        if (!seen || BigInt(seen.height) < height) {
+            this.#remember({ ...memory, head: { height: height.toString(), hash } });
         }
-        if (this.memory && (last === null || last.height < height)) {
-            this.#remember({ ...this.memory, head: { height: height.toString(), hash } });
-        }
+    }
+
+    /**
+     * @param {Head} seen
+     * @param {ProvenBlock} head
+     * @param {AbortSignal} signal
+     */
+    async #needOneHistory(seen, head, signal) {
+        const last = { ...seen, height: BigInt(seen.height) };
+        const [older, newer] = last.height < head.height ? [last, head] : [head, last];
+        if (older.height === newer.height) throw this.#rewritten(last.height);
+        const path = `/history/proof?from=${older.height}&to=${newer.height}`;
+        const text = await getFile(path, signal).catch((failure) => {
+            if (!isProblem(failure, 400, 404, 410, 422)) throw failure;
+            throw this.#raise(
+                `This node cannot show that its chain still holds block ${last.height}, which this browser has ` +
+                    `seen. It says: ${failure.message}`,
+            );
+        });
+        const { first, second } = /** @type {HistoryReport} */ (await this.proven(text));
+        if (first.hash !== older.hash || second.hash !== newer.hash) throw this.#rewritten(last.height);
     }
 
     /** @param {bigint} height */
