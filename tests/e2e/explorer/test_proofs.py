@@ -95,7 +95,8 @@ def test_block_without_a_signature_yet_is_proven_with_the_next(show: Show) -> No
     node = StagedNode(chain, 7)
     node.unsigned = 1
     page = show(node).open(f"/block/{hexed(chain.blocks[7].hash)}")
-    assert verdict(page).startswith("Not signed yet")
+    assert verdict(page).startswith("Signed together with the next payment The node has confirmed it")
+    expect(page.locator("main .badge.doubt, main .badge.failed")).to_have_count(0)
     node.head = 8
     expect(page.locator("main .proof")).to_contain_text(ALONE)
 
@@ -106,7 +107,9 @@ def test_balance_of_a_block_that_is_not_signed_yet_is_told_apart(show: Show) -> 
     node.unsigned = 1
     page = show(node).open(f"/account/{hexed(ALICE.address)}")
     assert verdict(page).startswith(ALONE)
-    expect(page.locator(".facts")).to_contain_text("After block 7. In a later block, which is not signed yet")
+    expect(page.locator(".facts")).to_contain_text(
+        "After the latest block, which is signed together with the next payment:"
+    )
 
 
 def test_flipped_bit_is_found_and_flipped_back(show: Show) -> None:

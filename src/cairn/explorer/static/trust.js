@@ -50,6 +50,9 @@ import { checkFile, NotProven, readGenesis } from "./verify.mjs";
  */
 
 const KEY = "cairn-trust";
+const LATEST =
+    "The node has confirmed it, and confirmed is final. The signatures by which this page can check that come with the " +
+    "next payment.";
 
 /** The node has shown something that cannot be true. */
 export class Doubt extends Error {}
@@ -186,7 +189,7 @@ class Trust extends EventTarget {
         const genesis = await this.genesis();
         const text = await getFile(path, signal).catch((failure) => {
             throw isProblem(failure, 404) && failure.code === "NOT_SIGNED_YET"
-                ? new Unchecked("No signature covers it yet.", true)
+                ? new Unchecked(LATEST, true)
                 : failure;
         });
         const report = await this.proven(text);
@@ -213,6 +216,7 @@ class Trust extends EventTarget {
      * @param {ProvenBlock} head
      * @param {string} digest Of the genesis under which it is proven.
      * @param {AbortSignal} signal
+     * @returns {Promise<void>}
      */
     async #follow(head, digest, signal) {
         const seen = this.memory?.head;
@@ -220,10 +224,10 @@ class Trust extends EventTarget {
         const { memory } = this;
         if (memory?.digest !== digest) return;
         // Another check, or another tab, has seen another head while this one waited for the node.
-        if (memory.head?.hash !== seen?.hash) return this.#follow(head, digest, signal);
-        const { height, hash } = head;
-        if (!seen || BigInt(seen.height) < height) {
-            this.#remember({ ...memory, head: { height: height.toString(), hash } });
+        if (memory.head?.hash !== seen?.hash) {
+            await this.#follow(head, digest, signal);
+        } else if (!seen || BigInt(seen.height) < head.height) {
+            this.#remember({ ...memory, head: { height: head.height.toString(), hash: head.hash } });
         }
     }
 

@@ -50,8 +50,11 @@ function refused(thrown) {
     if (failure instanceof Doubt) {
         return [badge("failed", "Not proven"), h("p", { class: "remark wrong", role: "alert" }, failure.message)];
     }
-    const word = failure instanceof Unchecked ? (failure.mayPass ? "Not signed yet" : "Not checked") : "No proof";
-    return [badge("doubt", word), h("p", { class: "hint" }, failure.message)];
+    // Nothing to be afraid of: a network that rests signs its latest block when it makes the next.
+    if (failure instanceof Unchecked && failure.mayPass) {
+        return [badge("neutral", "Signed together with the next payment"), h("p", { class: "hint" }, failure.message)];
+    }
+    return [badge("doubt", failure instanceof Unchecked ? "Not checked" : "No proof"), h("p", { class: "hint" }, failure.message)];
 }
 
 /**

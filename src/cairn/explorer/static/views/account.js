@@ -209,7 +209,7 @@ function accountCard(account, context) {
             show(report);
             const { now, height } = report;
             const isOlder = now.balance !== report.balance;
-            const words = `After block ${grouped(height)}. In a later block, which is not signed yet, the node has `;
+            const words = `After block ${grouped(height)}. After the latest block, which is signed together with the next payment: `;
             fill(since, isOlder && [words, amount(now.balance), "."]);
         },
     );
