@@ -15,12 +15,12 @@ from cairn.cli.proofs.checking import NOT_PROVEN, proven_by, write_statement
 from cairn.cli.proofs.files import StatementOutputs, check_free, parse_genesis_of, read_genesis, save
 from cairn.cli.proofs.verdict import print_verdict, utc, verdict_json
 from cairn.cli.remote import PATIENCE_S, explained_errors
-from cairn.cli.report import CommandFailed, TimedOut, Unreachable, warn
+from cairn.cli.report import CommandFailed, NoSuchItem, TimedOut, Unreachable, warn
 from cairn.cli.screen import print_json, print_lines
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client.async_reads import PROBE
-from cairn.client.errors import ApiError, BlockNotFound, ClientError
+from cairn.client.errors import ApiError, ClientError
 from cairn.client.models import AccountState
 from cairn.client.transport import Transport, delays, path_of
 from cairn.domain.certificates import hex_text, read_header, read_hex
@@ -29,6 +29,7 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenPayment, Trust
 from cairn.domain.proof_files import Descendant, HistoryFile, ProofFile, WitnessSignature, encode_file, read_file
 from cairn.domain.statement_checks import Proven, ProvenStatement
+from cairn.domain.types import BlockHeader
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Proven)
@@ -95,14 +96,11 @@ class ProofSource:
         self, who: str, keystore: Keystore, dates: tuple[str, str], outputs: StatementOutputs, force: bool
     ) -> None:
         address = find_party(who, keystore, "ACCOUNT").address
-        begin, end = parse_when(dates[0], "--from"), parse_when(dates[1], "--to", is_end=True)
+        begin, end = parse_when(dates[0], "--from"), parse_end(dates[1])
         check_free(outputs.paths, force)
 
         async def fetch(node: "ProofNode") -> tuple[bytes, ProvenStatement]:
-            first, last = (
-                await node.first_height(begin, hex_text(address)),
-                await node.last_height(end, hex_text(address)),
-            )
+            first, last = await node.ends(begin, end, hex_text(address))
             if first > last:
                 raise InvalidConfig(f"--from is block {first}, above --to, block {last}")
             query = {"from": first, "to": last}
@@ -187,31 +185,45 @@ class ProofNode:
             raise CommandFailed(f"not proven: {self._transport.url}{path} is another kind of proof", NOT_PROVEN)
         return raw, proven
 
-    async def first_height(self, when: int | datetime | None, address: str) -> int:
-        """The first block of a day, or the height itself."""
-        if not isinstance(when, datetime):
-            return when or 0
-        try:
-            before = await self._height_at(int(when.timestamp()) - 1, address)
-        except BlockNotFound:
-            return 0
-        if (await self._header_time(before)) >= when.timestamp():
-            raise CommandFailed(f"not proven: block {before} is not before {when:%Y-%m-%d}", NOT_PROVEN)
-        return before + 1
-
-    async def last_height(self, when: int | datetime | None, address: str) -> int:
-        """The last block of a day, the height itself, or the newest that is signed."""
-        if isinstance(when, int):
-            return when
+    async def ends(self, begin: int | datetime, end: int | datetime | None, address: str) -> tuple[int, int]:
+        """The heights of the first and the last block. Raises `CommandFailed`, also when there is none in between."""
+        if isinstance(begin, int) and isinstance(end, int):
+            return begin, end
         # Not the latest of all: on a network, empty blocks at the end are signed with the next payment only.
         _, newest = await self._checked(path_of("account", address, "proof"), ProvenAccount, {})
-        head = newest.finality.block.header.height
-        if when is None or when.timestamp() > time.time():
-            return head
-        last = min(head, await self._height_at(int(when.timestamp()) - 1, address))
-        if last < head and (await self._header_time(last + 1)) < when.timestamp():
-            raise CommandFailed(f"not proven: block {last} is not the last before {when:%Y-%m-%d %H:%M}", NOT_PROVEN)
-        return last
+        head = newest.finality.block.header
+        first = await self._first_height(begin, head, address) if isinstance(begin, datetime) else begin
+        last = await self._last_height(end, head, address) if isinstance(end, datetime) else end
+        if first - 1 == last:
+            raise NoSuchItem(f"no block was made between --from and --to: block {last} is of before, {first} of after")
+        return first, head.height if last is None else last
+
+    async def _first_height(self, begin: datetime, head: BlockHeader, address: str) -> int:
+        """The first block of a day, with a proof that the one before it is of before."""
+        if begin.timestamp() <= self._genesis.timestamp:
+            return 0
+        if head.timestamp < begin.timestamp():
+            newest = f"the newest signed block, {head.height}, is of {utc(head.timestamp)}"
+            raise NoSuchItem(f"--from {begin:%Y-%m-%d}: there is nothing to show yet: {newest}")
+        return 1 + await self._last_before(begin, head, address)
+
+    async def _last_height(self, end: datetime, head: BlockHeader, address: str) -> int:
+        """The last block before the end, or the newest that is signed."""
+        if end.timestamp() <= self._genesis.timestamp:
+            began = f"the chain began later, at {utc(self._genesis.timestamp)}"
+            raise NoSuchItem(f"--to {end - DAY:%Y-%m-%d}: {began}")
+        if head.timestamp < end.timestamp():
+            return head.height
+        return await self._last_before(end, head, address)
+
+    async def _last_before(self, when: datetime, head: BlockHeader, address: str) -> int:
+        """The last block before a time that the signed block is not before. No node can name another."""
+        found = await self._height_at(int(when.timestamp()) - 1, address)
+        if found >= head.height or (await self._header_time(found)) >= when.timestamp():
+            raise CommandFailed(f"not proven: block {found} is not before {when:%Y-%m-%d}", NOT_PROVEN)
+        if (await self._header_time(found + 1)) < when.timestamp():
+            raise CommandFailed(f"not proven: block {found} is not the last before {when:%Y-%m-%d}", NOT_PROVEN)
+        return found
 
     async def _height_at(self, timestamp: int, address: str) -> int:
         account = await self._transport.get(path_of("account", address), _ACCOUNT, {"time": timestamp})
@@ -303,17 +315,24 @@ async def served_genesis(transport: Transport) -> Genesis:
     return parse_genesis_of(answer.response.content, f"{transport.url}/genesis")
 
 
-def parse_when(text: str, option: str, is_end: bool = False) -> int | datetime | None:
-    """A height, the begin of a day in UTC (of the day after, for an end), or None for the newest block."""
-    if is_end and text == "latest":
+def parse_end(text: str) -> int | datetime | None:
+    """A height, the end of a day in UTC, or None for the newest block."""
+    if text == "latest":
         return None
+    when = parse_when(text, "--to", ", a date such as 2026-01-31, or latest")
+    try:
+        return when + DAY if isinstance(when, datetime) else when
+    except OverflowError:
+        raise InvalidConfig(f"--to: {text!r} is too late") from None
+
+
+def parse_when(text: str, option: str, others: str = " or a date such as 2026-01-31") -> int | datetime:
+    """A height, or the begin of a day in UTC."""
     if _is_height(text):
         return int(text)
     try:
         if not _is_date(text):
             raise ValueError(text)
-        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-        return day + DAY if is_end else day
-    except (ValueError, OverflowError):
-        latest = ", or latest" if is_end else ""
-        raise InvalidConfig(f"{option}: {text!r} is not a height, a date such as 2026-01-31{latest}") from None
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise InvalidConfig(f"{option}: {text!r} is not a height{others}") from None

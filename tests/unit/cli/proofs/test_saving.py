@@ -12,7 +12,7 @@ from cairn.cli.main import app
 from tests.support.json_server import JsonServer
 from tests.support.proof_chain import COIN, ProofChain, hexed
 from tests.support.proven import ALICE, BOB, CAROL, toy_network
-from tests.support.toy_node import WITNESS, ToyNode, ToyWitness
+from tests.support.toy_node import WITNESS, ToyNode, ToyWitness, problem
 
 HEAD = 10
 WIDE = {"COLUMNS": "200"}
@@ -233,7 +233,39 @@ def test_dates_are_whole_days_in_utc() -> None:
     assert json.loads(future.stdout)["to"] == chain.height
     assert f"the newest signed block, {chain.height}, is of 2025-01-04" in future.stderr
     early = stated(chain, "--from", "2024-01-01", "--to", "2024-12-31", "--json")
-    assert early.exit_code == 4
+    assert (early.exit_code, json.loads(early.stderr)["detail"]) == (
+        4, "--to 2024-12-31: the chain began later, at 2025-01-01 00:00:00 UTC",
+    )  # fmt: skip
+
+
+def test_a_day_without_a_block_has_no_statement() -> None:
+    chain = ProofChain("gap", balances={ALICE.address: COIN})
+    for nonce in range(2):
+        chain.add([chain.pay(ALICE, CAROL.address, 1, nonce)])
+        chain.time += 5 * 86_400
+    chain.add([chain.pay(ALICE, CAROL.address, 1, 2)])
+    result = stated(chain, "--from", "2025-01-08", "--to", "2025-01-09")
+    assert (result.exit_code, "block 2 is of before, 3 of after" in result.stderr) == (4, True)
+
+
+@pytest.mark.parametrize("day", ["2025-01-05", "2999-01-01"])
+def test_a_statement_from_a_day_after_the_last_block_is_not_one_of_everything(day: str) -> None:
+    for args in ([], ["--to", "9"], ["--to", "2999-01-02"]):
+        result = stated(days(), "--from", day, *args)
+        assert (result.exit_code, result.stdout) == (4, "")
+        assert f"--from {day}: there is nothing to show yet: the newest signed block, 9, is of 2025-01-04" in (
+            result.stderr
+        )
+
+
+def test_a_statement_from_a_day_whose_blocks_are_not_kept_says_so() -> None:
+    class Pruned(ToyNode):
+        def _answer(self, path: list[str], query: dict[str, int]) -> Any:
+            return problem(404, "BLOCK_NOT_KEPT") if "time" in query else super()._answer(path, query)
+
+    with Pruned(days()) as node:
+        result = cairn(node, "statement", hexed(CAROL.address), "--from", "2025-01-02", "--json")
+    assert (result.exit_code, json.loads(result.stderr)["code"]) == (4, "BLOCK_NOT_KEPT")
 
 
 def test_a_statement_ends_at_the_newest_signed_block_if_empty_ones_follow() -> None:
@@ -254,19 +286,24 @@ def test_a_node_that_moves_the_ends_of_a_statement_is_refused() -> None:
             return status, body | {"blockHeight": body["blockHeight"] + self.shift} if "time" in query else body
 
     with Liar(days()) as node:
-        asked = ["statement", hexed(CAROL.address), "--from", "2025-01-02", "--to", "2025-01-02"]
-        assert cairn(node, *asked).exit_code == 0
-        node.shift = 1
-        assert "is not before 2025-01-02" in cairn(node, *asked).stderr
-        node.shift = -1
-        assert "is not the last before 2025-01-03" in cairn(node, *asked).stderr
+        for option, name, moved in (("--from", "2025-01-02", "2025-01-02"), ("--to", "2025-01-02", "2025-01-03")):
+            asked = ["statement", hexed(CAROL.address), option, name]
+            node.shift = 0
+            assert cairn(node, *asked).exit_code == 0
+            for shift in (1, 4, 9):
+                node.shift = shift
+                assert f"is not before {moved}" in cairn(node, *asked).stderr
+            for shift in (-1, -2):
+                node.shift = shift
+                assert f"is not the last before {moved}" in cairn(node, *asked).stderr
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["--from", "latest"], "--from: 'latest' is not a height, a date such as 2026-01-31"),
+        (["--from", "latest"], "--from: 'latest' is not a height or a date such as 2026-01-31"),
         (["--to", "2025-02-30"], "--to: '2025-02-30' is not a height, a date such as 2026-01-31, or latest"),
+        (["--to", "9999-12-31"], "--to: '9999-12-31' is too late"),
         (["--from", "5", "--to", "4"], "--from is block 5, above --to, block 4"),
         (["-o", "nowhere/x"], "nowhere is not a directory"),
     ],
