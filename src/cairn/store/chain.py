@@ -36,7 +36,7 @@ from cairn.store.inspection import FoundChain, FoundStore, find_chain, inspect
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.prune import Compaction, keep_only, remove_blocks
 from cairn.store.reader import ChainReader
-from cairn.store.rocks import Database, WriteBatch
+from cairn.store.rocks import Database, RocksCursor, WriteBatch
 from cairn.store.snapshot import Manifest, Pause, Restore
 from cairn.store.state_recovery import RecoveredTree
 from cairn.store.tree_file import TreeFile, TreeMark, tree_path
@@ -232,6 +232,10 @@ class ChainStore(ChainReader):
         following = self._database.keys_between(keys.ACCOUNTS, behind, keys.LAST_VERSION_KEY, 1, True)
         following = following or self._database.keys_between(keys.ACCOUNTS, b"", behind, 1, True)
         return keys.decode_version_key(following[0])[0]
+
+    def walk_versions(self) -> RocksCursor:
+        """Over the versions of all accounts: by address, the newest of each first."""
+        return self._database.cursor(keys.ACCOUNTS)
 
     def commit(
         self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None, signed: BlockSignature | None = None

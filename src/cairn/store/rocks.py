@@ -83,6 +83,9 @@ class RocksCursor:
     def next(self) -> tuple[bytes, bytes] | None:
         return self._moved(lambda entries: entries.next())
 
+    def previous(self) -> tuple[bytes, bytes] | None:
+        return self._moved(lambda entries: entries.prev())
+
     def close(self) -> None:
         self._entries = None
 

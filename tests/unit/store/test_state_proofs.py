@@ -1,6 +1,6 @@
 """What an account held after one of the latest blocks is proven by a leaf and a path, and so is that there is none."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ from cairn.domain.state_tree import StateLeaf, read_state_leaf
 from cairn.domain.types import ZERO_ADDRESS, Account, Address, BlockHeader
 from cairn.store import state_proofs
 from cairn.store.chain import KEPT_TREES, ChainStore
+from cairn.store.rocks import Database
 from cairn.store.state_proofs import prove_account
 from tests.support.blocks import SENDERS, extend, next_transfers, store_genesis
 from tests.support.transfers import address
@@ -73,3 +74,31 @@ def test_more_new_accounts_than_are_stepped_over_give_no_proof(
     extend(chain, [tx for to in range(500, 504) for tx in next_transfers(chain, to - 498, to=to)[-1:]])
     assert prove_account(chain, address(505), before) is None
     assert proven(chain, address(505), chain.head_header).address == address(503)
+
+
+def test_new_neighbours_on_both_sides_are_stepped_over_in_one_walk(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extend(chain, next_transfers(chain, 1, to=5_000))
+    before = chain.head_header
+    # Some of them twice: then they have two versions that are newer than the block.
+    for _ in range(2):
+        extend(chain, [tx for to in range(4_990, 5_011) for tx in next_transfers(chain, to - 4_980, to=to)[-1:]])
+    walks: list[str] = []
+
+    def noted(name: str) -> Callable[..., object]:
+        read = getattr(Database, name)
+
+        def note(*arguments: object) -> object:
+            walks.append(name)
+            return read(*arguments)
+
+        return note
+
+    for name in ("cursor", "first_of_prefix", "keys_between", "first_and_behind"):
+        monkeypatch.setattr(Database, name, noted(name))
+    for who in (address(5_000), address(5_005), address(4_995), Address(b"\xff" * 20), Address(bytes(20))):
+        proven(chain, who, before)
+        # Besides that, the version of the account that was found.
+        assert walks == ["cursor", "first_of_prefix"]
+        walks.clear()
