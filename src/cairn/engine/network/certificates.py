@@ -19,12 +19,23 @@ KEPT = 64
 MOST_AT_ONE_HEAD = 8
 """Old blocks whose own signatures are looked for before the next block comes: with a hundred validators that takes a
 tenth of a second. For more of them the newest signatures serve as well, whoever asks."""
+RETRY_S = 1.0
+"""So long the newest signatures are not asked for again if they were of no use, unless there is a new block."""
 
 
 class _Known(msgspec.Struct, frozen=True):
     block: int
     """The height of the block that the certificate is for."""
     certificate: Certificate
+
+
+class _Miss(msgspec.Struct, frozen=True):
+    """The newest signatures are of no use yet."""
+
+    head: int
+    until: float
+    why: str | None
+    """They prove nothing; None if only what they name is missing here."""
 
 
 class Certificates:
@@ -40,6 +51,7 @@ class Certificates:
         """Those that name their block directly, by its height."""
         self._newest: tuple[int, _Known] | None = None
         """With the head at which it was asked for."""
+        self._miss: _Miss | None = None
         self._looked_at = self._looks = 0
         """How many old blocks were looked for at this head."""
         self._failures = 0
@@ -88,14 +100,25 @@ class Certificates:
         return self._looks <= MOST_AT_ONE_HEAD
 
     async def _find_newest(self) -> _Known | None:
-        head = self._chain.visible
-        if self._newest is None or self._newest[0] != head:
-            commit = await self._rpc.commit()
-            known = None if commit is None else await self._certify(commit)
-            if known is None:
-                return None
-            self._newest = head, known
-        return self._newest[1]
+        head, now = self._chain.visible, asyncio.get_running_loop().time()
+        if self._newest is not None and self._newest[0] == head:
+            return self._newest[1]
+        miss = self._miss
+        if miss is None or miss.head != head or now >= miss.until:
+            try:
+                commit = await self._rpc.commit()
+                known = None if commit is None else await self._certify(commit)
+                why = None
+            except InvalidProof as wrong:
+                known, why = None, str(wrong)
+            if known is not None:
+                self._newest = head, known
+                return known
+            # Each look may take a call of CometBFT and a hundred verifications, whoever asks.
+            self._miss = miss = _Miss(head, now + RETRY_S, why)
+        if miss.why is not None:
+            raise InvalidProof(miss.why)
+        return None
 
     async def _certify(self, commit: EngineCommit) -> _Known | None:
         """None if the block that it names is not here any more, or a change of validators before it is not final."""

@@ -10,6 +10,7 @@ import pytest
 
 from cairn.domain.certificates import Certificate, SignedBlock, check_certificate, signed_height
 from cairn.domain.errors import Corrupt, EngineUnavailable, NotSignedYet
+from cairn.engine.network import certificates
 from cairn.engine.network.certificates import MOST_AT_ONE_HEAD, Certificates
 from cairn.engine.network.steps import NONE_MISSING, RETRY_S
 from cairn.store import keys
@@ -137,6 +138,37 @@ async def test_who_waits_while_cometbft_does_not_answer_waits_for_one_timeout(ch
     assert asyncio.get_running_loop().time() - began == 2
 
 
+async def test_who_asks_again_while_the_newest_signatures_are_of_no_use_costs_cometbft_one_call_a_second(
+    chain: SignedChain,
+) -> None:
+    chain.decide(signed(0))
+    chain.decide()
+    chain.rpc.absent = lambda height: [each.key for each in chain.validators_at(height)[:2]]
+    for _ in range(20):
+        with pytest.raises(EngineUnavailable, match="signed by 20 of 40"):
+            await chain.certificates.certificate(None)
+    assert len(chain.rpc.asked) == 1
+    chain.rpc.absent = lambda height: []
+    await asyncio.sleep(certificates.RETRY_S)
+    assert (await proven(chain, None)).header.height == 1
+
+
+async def test_who_asks_again_for_a_block_that_is_not_here_costs_cometbft_one_call_until_the_next_block(
+    chain: SignedChain,
+) -> None:
+    chain.decide(signed(0))
+    chain.decide()
+    here = chain.app_hashes[1]
+    chain.app_hashes[1] = bytes(32)
+    for _ in range(20):
+        with pytest.raises(NotSignedYet):
+            await chain.certificates.certificate(None)
+    assert len(chain.rpc.asked) == 1
+    chain.app_hashes[1] = here
+    chain.decide()
+    assert (await proven(chain, None)).header.height == 1
+
+
 # Changes of validators.
 
 CHANGES = [
@@ -261,6 +293,7 @@ async def test_a_step_with_too_few_signatures_or_other_validators_is_not_stored(
         await chain.certificates.certificate(None)
     chain.rpc.absent = lambda height: []
     chain._sets[1] = chain._sets[0]
+    await asyncio.sleep(RETRY_S)
     with pytest.raises(EngineUnavailable, match="not those that CometBFT names"):
         await chain.certificates.certificate(None)
     assert not chain.store.steps()
