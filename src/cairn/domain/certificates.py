@@ -15,6 +15,7 @@ from cairn.domain.crypto import keccak256
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, verify
 from cairn.domain.errors import Corrupt, InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
+from cairn.domain.governance import Governance
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.json_fields import about, find_data
 from cairn.domain.lru_cache import LruCache
@@ -149,6 +150,11 @@ def first_validators(genesis: Genesis) -> tuple[SetMember, ...]:
     if genesis.signer is not None:
         return lone_signer(genesis.signer)
     return in_engine_order((validator.public_key, validator.power) for validator in genesis.validators)
+
+
+def members_of(governance: Governance) -> tuple[SetMember, ...]:
+    """Those that sign two blocks after the one that left this governance."""
+    return in_engine_order((validator.public_key, validator.power) for validator in governance.validators)
 
 
 def lone_signer(public_key: bytes) -> tuple[SetMember, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cairn.domain.certificates import Step, check_steps, engine_chain_id, first_validators
+from cairn.domain.certificates import Step, check_steps, engine_chain_id, first_validators, members_of
 from cairn.domain.errors import InvalidProof, InvalidSnapshot
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import Governance
@@ -77,7 +77,7 @@ class RestoredSteps:
 
     def finish(self, governance: Governance | None) -> None:
         """Check that none is missing before this governance, which the block commits to. Raises `InvalidSnapshot`."""
-        expected = 0
+        expected, is_in_block = 0, False
         if governance is not None:
             is_in_block = governance.set_changes > 0 and governance.set_changed_at == self._block_height
             expected = governance.set_changes - is_in_block
@@ -85,3 +85,5 @@ class RestoredSteps:
             raise InvalidSnapshot(
                 f"the snapshot has {len(self.records)} changes of validators; up to its block there were {expected}"
             )
+        if governance is not None and not is_in_block and self._validators != members_of(governance):
+            raise InvalidSnapshot("the changes of validators in the snapshot do not lead to those of its block")

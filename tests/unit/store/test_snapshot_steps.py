@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.domain.certificates import check_certificate
+from cairn.domain.certificates import Step, check_certificate, first_validators
 from cairn.domain.errors import InvalidSnapshot
 from cairn.domain.governance import Governance
 from cairn.engine.network.certificates import Certificates
+from cairn.engine.network.commits import signed_header
 from cairn.engine.network.steps import NONE_MISSING, ValidatorSteps
 from cairn.store import snapshot, snapshot_steps
 from cairn.store.chain import ChainStore
@@ -182,16 +183,48 @@ async def test_a_line_without_end_takes_no_memory(chain: SignedChain, monkeypatc
 async def test_a_snapshot_whose_steps_are_forged_leaves_nothing_behind(chain: SignedChain, joining: ChainStore) -> None:
     parcel = take_snapshot(chain.store)
     shorter = lines_of(chain)[0] + b"\n"
-    digests = (*parcel.manifest.chunks[:-1], hashlib.sha256(shorter).digest())
-    manifest = msgspec.structs.replace(parcel.manifest, steps_bytes=len(shorter), chunks=digests)
     with pytest.raises(InvalidSnapshot, match="has 1 changes of validators"):
-        restore_snapshot(joining, Parcel(manifest, parcel.trusted, [*parcel.chunks[:-1], shorter]))
+        restore_snapshot(joining, with_steps(parcel, shorter))
     assert joining.steps() == []
     assert joining.visible == 0
     # The true one is taken after it.
     restore_snapshot(joining, parcel)
     assert joining.steps() == chain.store.steps()
     joining.close()
+
+
+async def test_an_ordinary_header_in_the_place_of_a_change_is_refused_and_the_node_starts_from_another_snapshot(
+    tmp_path: Path,
+) -> None:
+    chain = SignedChain(tmp_path / "data")
+    chain.decide(signed(0))
+    chain.decide(powers=CHANGES[0])
+    for nonce in (1, 2):
+        chain.decide(signed(nonce))
+    await chain.steps.collect()
+    commit = await chain.rpc.commit(2)
+    assert commit is not None
+    before = first_validators(chain.genesis)
+    # As anybody has it who asks any node: those who sign say that they go on.
+    unchanged = Step(await signed_header(commit, before, chain.engine_id), before)
+    line = msgspec.json.encode(unchanged) + b"\n"
+    parcel = take_snapshot(chain.store)
+    joining = ChainStore.open(tmp_path / "joining", chain.genesis)
+    with pytest.raises(InvalidSnapshot):
+        restore_snapshot(joining, with_steps(parcel, line))
+    assert (joining.steps(), joining.visible) == ([], 0)
+    restore_snapshot(joining, parcel)
+    ValidatorSteps(joining, chain.rpc, lambda: None)
+    assert joining.steps() == chain.store.steps()
+    joining.close()
+    chain.store.close()
+
+
+async def test_changes_that_lead_to_other_validators_than_the_blocks_are_refused(chain: SignedChain) -> None:
+    truth = governance_of(chain)
+    other = msgspec.structs.replace(truth, validators=truth.validators[1:])
+    with pytest.raises(InvalidSnapshot, match="do not lead to those of its block"):
+        take_in(RestoredSteps(chain.genesis, 5), lines_of(chain), other)
 
 
 async def test_a_part_of_another_size_than_the_manifest_says_is_refused(
@@ -210,3 +243,10 @@ async def test_a_part_of_another_size_than_the_manifest_says_is_refused(
 
 def with_manifest(parcel: Parcel, manifest: snapshot.Manifest) -> Parcel:
     return Parcel(manifest, parcel.trusted, parcel.chunks)
+
+
+def with_steps(parcel: Parcel, steps: bytes) -> Parcel:
+    """With others in its last part, and a manifest that says so."""
+    digests = (*parcel.manifest.chunks[:-1], hashlib.sha256(steps).digest())
+    manifest = msgspec.structs.replace(parcel.manifest, steps_bytes=len(steps), chunks=digests)
+    return Parcel(manifest, parcel.trusted, [*parcel.chunks[:-1], steps])

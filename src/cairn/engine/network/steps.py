@@ -18,12 +18,11 @@ from cairn.domain.certificates import (
     Step,
     engine_chain_id,
     first_validators,
-    in_engine_order,
+    members_of,
     signed_height,
     validator_set_hash,
 )
 from cairn.domain.errors import Corrupt, InvalidProof
-from cairn.domain.governance import Governance
 from cairn.domain.transition import BlockOutcome
 from cairn.engine.network.commits import CommitSource, signed_header
 from cairn.engine.network.rpc import RpcAway
@@ -63,7 +62,7 @@ class ValidatorSteps:
         self._missing: deque[_Change] = deque()
         last_height, last_set = self._last()
         for height, governance in chain.governance_from(last_height):
-            validators = _members(governance)
+            validators = members_of(governance)
             if validators != last_set:
                 self._missing.append(_Change(height, validators))
                 last_set = validators
@@ -97,7 +96,7 @@ class ValidatorSteps:
 
     def committed(self, outcome: BlockOutcome) -> None:
         if outcome.governance is not None:
-            validators = _members(outcome.governance)
+            validators = members_of(outcome.governance)
             before = self._missing[-1].validators if self._missing else self._last()[1]
             if validators != before:
                 self._missing.append(_Change(outcome.block.header.height, validators))
@@ -153,7 +152,3 @@ class ValidatorSteps:
         self._steps.append((commit.header.height, step))
         log.info("stored the signatures for a change of validators", block=change.height)
         return True
-
-
-def _members(governance: Governance) -> tuple[SetMember, ...]:
-    return in_engine_order((each.public_key, each.power) for each in governance.validators)
