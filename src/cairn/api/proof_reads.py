@@ -131,7 +131,7 @@ class ProofReads:
     def check_signed(self, height: int, signed: Signed) -> None:
         """Check that the newest signed block is not below `height`. Raises `NotSignedYet`."""
         if height > signed.height:
-            raise NotSignedYet(f"no signature covers block {height} yet; the latest that one covers is {signed.height}")
+            raise NotSignedYet.of(height, signed.height)
 
     def check_unchanged(self, signed: Signed) -> None:
         """Raise `Reverting` if the chain was reverted since, and the parts of a file may not fit together."""

@@ -217,10 +217,18 @@ class BlockNotKept(BlockNotFound):
 
 
 class NotSignedYet(NotFound):
-    """No signature covers the block yet; the next block's will."""
+    """No signature covers the block yet; the next block's will, or that of the next payment if the block is empty."""
 
     code = "NOT_SIGNED_YET"
     title = "Not signed yet"
+
+    @classmethod
+    def of(cls, height: int | None, newest: int | None) -> "NotSignedYet":
+        """That of a block of a network, with the newest block that a signature covers."""
+        block = "any block" if height is None else f"block {height}"
+        covered = "" if newest is None else f"; the latest that one covers is {newest}"
+        when = "A block with payments is signed with the next block, empty ones at the end with the next payment"
+        return cls(f"no signature covers {block} yet{covered}. {when}")
 
 
 class NotADevChain(NotFound):

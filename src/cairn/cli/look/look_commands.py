@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in, party_argument
-from cairn.cli.proofs.proof_commands import WAIT_S, Force, OutputFile, TrustedGenesis
+from cairn.cli.proofs.proof_commands import WAIT_S, Force, OutputFile, TrustedGenesis, Wait, WitnessUrls
 from cairn.cli.report import reported_errors
 from cairn.domain.errors import InvalidConfig
 
@@ -72,11 +72,11 @@ def account(
     height: Annotated[
         int | None, typer.Option(help="Show its balance and nonce as of the end of this block.", metavar="N", min=0)
     ] = None,
-    proof: Annotated[
-        bool, typer.Option("--proof", help="Prove the balance, and save the proof with --output.")
-    ] = False,
+    proof: Annotated[bool, typer.Option("--proof", help="Prove the balance. --output saves the proof.")] = False,
     output: OutputFile = None,
     genesis: TrustedGenesis = None,
+    witness: WitnessUrls = None,
+    wait: Wait = WAIT_S,
     force: Force = False,
     limit: Limit = 20,
     keys: KeysDirectory = None,
@@ -89,13 +89,17 @@ def account(
 
     with reported_errors(as_json):
         display = Display(node, keystore_in(keys), as_json)
-        if proof or output is not None:
-            if output is None:
-                raise InvalidConfig("--proof: needs --output FILE, where the proof is saved")
-            ProofSource(node, genesis, [], WAIT_S, as_json).save_account(who, keystore_in(keys), height, output, force)
-        elif history or direction or counterparty is not None or reference is not None:
-            if height is not None:
-                raise InvalidConfig("--height: is for the balance, not for the history")
+        is_history = history or direction or counterparty is not None or reference is not None
+        if height is not None and is_history:
+            raise InvalidConfig("--height: is for the balance, not for the history")
+        if proof:
+            if is_history:
+                raise InvalidConfig("--proof: is for the balance; cairn statement proves a history")
+            source = ProofSource(node, genesis, witness or [], wait, as_json)
+            source.save_account(who, keystore_in(keys), height, output, force)
+        elif output is not None or genesis is not None or witness:
+            raise InvalidConfig("--output, --genesis and --witness are for --proof")
+        elif is_history:
             display.show_history(who, limit, direction, counterparty, reference)
         else:
             display.show_account(who, height)

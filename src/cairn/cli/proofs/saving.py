@@ -37,6 +37,8 @@ P = TypeVar("P", bound=Proven)
 NOT_SIGNED_YET = "NOT_SIGNED_YET"
 SILENCE_S = 60.0
 """How long a node may take for a long statement."""
+QUIET_S = 3.0
+"""Waits for signatures up to here are usual, and nothing is said."""
 DAY = timedelta(days=1)
 
 _is_hash = re.compile(r"0x[0-9a-fA-F]{64}").fullmatch
@@ -79,7 +81,7 @@ class ProofSource:
 
         self._save(fetch, output, force)
 
-    def save_account(self, who: str, keystore: Keystore, height: int | None, output: Path, force: bool) -> None:
+    def save_account(self, who: str, keystore: Keystore, height: int | None, output: Path | None, force: bool) -> None:
         address = find_party(who, keystore, "ACCOUNT").address
         query = {} if height is None else {"height": height}
 
@@ -164,6 +166,8 @@ class ProofNode:
         self._genesis = genesis
         self._witnesses = witnesses
         self._wait_s = wait_s
+        self._has_told = False
+        """That it waits for signatures."""
 
     async def proof(self, path: str, kind: type[P], query: dict[str, int] | None = None) -> tuple[bytes, P]:
         """A file with the signatures of all witnesses, and what it proves. Raises `CommandFailed`."""
@@ -279,12 +283,17 @@ class ProofNode:
     async def _signed(self, path: str, query: dict[str, int]) -> bytes:
         """The file, once the validators have signed."""
 
+        began = time.monotonic()
+
         async def asked() -> bytes | None:
             try:
                 return (await self._transport.ask("GET", path, query=query)).response.content
             except ApiError as error:
                 if error.code != NOT_SIGNED_YET:
                     raise
+                if not self._has_told and time.monotonic() - began >= QUIET_S:
+                    self._has_told = True
+                    warn(f"not signed yet; waiting for up to {self._wait_s:g} s: {error.detail}")
                 return None
 
         found = await self._waited(asked)

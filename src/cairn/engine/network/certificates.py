@@ -76,7 +76,7 @@ class Certificates:
                 self._failures += 1
                 raise EngineUnavailable(f"CometBFT's signatures prove nothing: {wrong}") from None
         if found is None or (height is not None and found.block < height):
-            raise NotSignedYet("no signature names the block, or a later one, yet: it takes the next block")
+            raise NotSignedYet.of(height, None if found is None else found.block)
         return found.certificate
 
     async def _find_direct(self, height: int) -> _Known | None:

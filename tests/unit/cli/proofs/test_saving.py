@@ -9,6 +9,7 @@ from eth_utils.crypto import keccak
 from typer.testing import CliRunner, Result
 
 from cairn.cli.main import app
+from cairn.cli.proofs import saving
 from tests.support.json_server import JsonServer
 from tests.support.proof_chain import COIN, ProofChain, hexed
 from tests.support.proven import ALICE, BOB, CAROL, toy_network
@@ -179,10 +180,40 @@ def test_an_accounts_proof_is_saved_now_and_at_a_past_height(chain: ProofChain, 
     assert checked(proof, genesis)["height"] == 1
 
 
-def test_an_accounts_proof_needs_a_file(chain: ProofChain) -> None:
+def test_an_accounts_proof_is_shown_without_a_file_and_takes_a_witness(chain: ProofChain, genesis: Path) -> None:
+    with ToyNode(chain, head=5) as node, ToyWitness(chain, [4, 6]) as witness:
+        asked = ["account", hexed(ALICE.address), "--proof", "--genesis", genesis, "--witness", witness.url]
+        behind = cairn(node, *asked, "--wait", 0)
+        result = cairn(node, *asked, "--json")
+    assert (behind.exit_code, "has not seen block 5" in behind.stderr) == (6, True)
+    assert (result.exit_code, result.stderr) == (0, "")
+    (seen,) = json.loads(result.stdout)["finality"]["witnesses"]
+    assert (seen["publicKey"], seen["named"], seen["block"]["blockHeight"]) == (hexed(WITNESS.key), True, 6)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["-o", "x.json"], "--output, --genesis and --witness are for --proof"),
+        (["--witness", "http://127.0.0.1:1"], "--output, --genesis and --witness are for --proof"),
+        (["--proof", "--history"], "--proof: is for the balance; cairn statement proves a history"),
+    ],
+)
+def test_options_of_a_proof_without_one_exit_with_2(chain: ProofChain, args: list[str], says: str) -> None:
     with ToyNode(chain) as node:
-        result = cairn(node, "account", hexed(ALICE.address), "--proof")
-    assert (result.exit_code, "--proof: needs --output FILE" in result.stderr) == (2, True)
+        result = cairn(node, "account", hexed(ALICE.address), *args)
+    assert (result.exit_code, says in result.stderr) == (2, True)
+
+
+def test_a_wait_for_signatures_is_told_with_what_the_node_says(
+    chain: ProofChain, genesis: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "QUIET_S", 0.0)
+    with ToyNode(chain) as node:
+        node.unsigned = 2
+        result = cairn(node, "account", hexed(ALICE.address), "--proof", "--height", 1, "--genesis", genesis)
+    assert result.exit_code == 0
+    assert result.stderr == "cairn: warning: not signed yet; waiting for up to 60 s: because\n"
 
 
 # Statements.

@@ -51,7 +51,7 @@ async def test_a_block_that_changed_the_state_is_named_by_the_next_header(chain:
 async def test_an_empty_block_is_covered_by_the_newest_that_a_signature_names(chain: SignedChain) -> None:
     chain.decide(signed(0))
     empty = chain.decide()
-    with pytest.raises(NotSignedYet):
+    with pytest.raises(NotSignedYet, match="empty ones at the end with the next payment"):
         await chain.certificates.certificate(empty)
     later = chain.decide(signed(1))
     with pytest.raises(NotSignedYet):
