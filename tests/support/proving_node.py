@@ -84,6 +84,8 @@ class ProvingNode(ToyNode):
         """Height of the latest block, if that is above the signed one."""
         self.hidden: int | None = None
         """Which payment its lists leave out, the oldest first."""
+        self.swapped: dict[str, str] = {}
+        """What it answers to a request with the answer to another one, both with their queries."""
 
     def lie(self, ending: str, alter: Alter) -> None:
         """`alter` changes the answer in place, or returns another one."""
@@ -91,6 +93,7 @@ class ProvingNode(ToyNode):
 
     def get(self, target: str) -> Answer:
         self.asked.append(target)
+        target = self.swapped.get(target, target)
         self.headers = {"X-Block-Height": str(self.height)}
         self._query = {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
         is_file = target.partition("?")[0].endswith(("/finality", "/receipt", "/proof", "/statement"))
@@ -134,8 +137,10 @@ class ProvingNode(ToyNode):
                 return 200, self._page([tx for tx in self._transactions() if address in (tx["from"], tx["to"])])
             case ["history", "proof"] if query["to"] > self.head:
                 return problem(404, "BLOCK_NOT_FOUND")
-            case ["account", address] if "time" not in query:
+            case ["account", address]:
                 height = query.get("height")
+                if "time" in query:
+                    height = [block.height for block in blocks if block.time <= query["time"]][-1]
                 held = blocks[self.head if height is None else height].held[bytes.fromhex(address[2:])]
                 state: Json = {"address": address, "balance": held.balance, "nonce": held.nonce}
                 state["pendingNonce"] = held.nonce

@@ -185,10 +185,13 @@ class Prover:
         return self._genesis_block
 
     async def final_block(self, name: str | int) -> ProvenBlock:
-        """A block by hash or height."""
+        """A block by hash or height. Raises `InvalidProof` for the proof of another one."""
         proven = await self._finality(name)
+        block = proven.block
+        if name not in (block.header.height, hex_text(block.hash)):
+            raise InvalidProof(f"the proof is of block {block.header.height}, {hex_text(block.hash)}, not of {name}")
         await self._accept(proven.finality)
-        return proven.block
+        return block
 
     async def _finality(self, name: str | int) -> FinalBlock:
         file = await self._fetch(FinalityFile, path_of("block", name, "finality"), until_found=True)
@@ -220,10 +223,11 @@ class Prover:
 
     async def check_time(self, height: int, time: int) -> None:
         """Check that the block at `height` is the last one up to a time, as far as the chain is known."""
-        block = await self.final_block(height)
-        if block.header.height != height or block.header.timestamp > time:
-            raise InvalidProof(f"block {block.header.height} is not the last one up to the time {time}")
-        if height < self.height and (await self.final_block(height + 1)).header.timestamp <= time:
+        newest = await self.newest_height()
+        block = await (self.final_block(height) if height else self.genesis_block())
+        if block.header.timestamp > time:
+            raise InvalidProof(f"block {height} is not the last one up to the time {time}")
+        if height < newest and (await self.final_block(height + 1)).header.timestamp <= time:
             raise InvalidProof(f"block {height + 1} is not after the time {time}, either")
 
     # Statements.
