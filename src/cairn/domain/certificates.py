@@ -18,7 +18,6 @@ from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
 from cairn.domain.governance import Governance
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.json_fields import about, find_data
-from cairn.domain.lru_cache import LruCache
 from cairn.domain.merkle import leaf_hash, root_of
 from cairn.domain.types import BlockHash, BlockHeader
 
@@ -312,16 +311,24 @@ def check_certificate(certificate: Certificate, genesis: Genesis) -> SignedBlock
     return CheckedCertificates(genesis).check(certificate)
 
 
+Reached = tuple[tuple[SetMember, ...], int]
+"""The validators after all steps, and the height of the last."""
+
+
 class CheckedCertificates:
-    """Checks certificates of one chain. Each step, and each of the latest signed headers, is checked once."""
+    """Checks certificates of one chain. Each step, and each of the latest signed headers, is checked once.
+
+    Threads may share it; two that meet the same signatures at the same time may both check them.
+    """
 
     def __init__(self, genesis: Genesis) -> None:
         self._genesis = genesis
         self._chain_id = engine_chain_id(genesis)
-        self._steps: tuple[Step, ...] = ()
-        self._reached = [(first_validators(genesis), 0)]
-        """The validators and the height after no step, after the first one, and so on."""
-        self._signed: LruCache[tuple[SignedHeader, tuple[SetMember, ...]], SignedPower] = LruCache(REMEMBERED_HEADERS)
+        self._first = first_validators(genesis)
+        self._followed: tuple[tuple[Step, ...], tuple[Reached, ...]] = (), ((self._first, 0),)
+        """The steps, and what is reached after none of them, after the first one, and so on. Replaced as a whole."""
+        self._signed: dict[tuple[SignedHeader, tuple[SetMember, ...]], SignedPower] = {}
+        """The latest, the oldest first. Replaced as a whole."""
 
     def check(self, certificate: Certificate) -> SignedBlock:
         """The signed block, and who signed it. Raises `InvalidProof` with the reason."""
@@ -335,30 +342,34 @@ class CheckedCertificates:
         block_hash = keccak256(read_hex(certificate.header, "the block's header"))
         if read_hex(certificate.signed.header[_APP_HASH], "the app hash") != _bytes_field(1, block_hash):
             raise InvalidProof("the signed header names another block")
-        sets = (self._reached[0][0], *(step.validators for step in certificate.steps))
+        sets = (self._first, *(step.validators for step in certificate.steps))
         is_public_key = lone_signer(DEV_SIGNER) in sets
         return SignedBlock(header, BlockHash(block_hash), signed, validators, len(certificate.steps), is_public_key)
 
     def _check_signed(self, header: SignedHeader, validators: tuple[SetMember, ...]) -> SignedPower:
-        signed = self._signed.use((header, validators))
+        known = self._signed
+        signed = known.get((header, validators))
         if signed is None:
             signed = check_signed(header, validators, self._chain_id)
-            self._signed.keep((header, validators), signed)
+            kept = known.copy()
+            if len(kept) >= REMEMBERED_HEADERS:
+                del kept[next(iter(kept))]
+            self._signed = kept | {(header, validators): signed}
         return signed
 
-    def _follow(self, steps: tuple[Step, ...]) -> tuple[tuple[SetMember, ...], int]:
-        """The validators after all steps, and the height of the last."""
-        known = len(self._steps)
-        if steps == self._steps[: len(steps)]:
-            return self._reached[len(steps)]
-        if steps[:known] != self._steps:
+    def _follow(self, steps: tuple[Step, ...]) -> Reached:
+        known, reached = self._followed
+        if steps == known[: len(steps)]:
+            return reached[len(steps)]
+        if steps[: len(known)] != known:
             # Others than those that were checked: whoever signed them signed two histories.
-            return check_steps(steps, self._reached[0][0], self._chain_id)
-        for number in range(known, len(steps)):
-            validators, height = self._reached[-1]
-            reached = check_steps(steps[number : number + 1], validators, self._chain_id, (number, height))
-            self._steps, self._reached = steps[: number + 1], [*self._reached, reached]
-        return self._reached[-1]
+            return check_steps(steps, self._first, self._chain_id)
+        for number in range(len(known), len(steps)):
+            validators, height = reached[-1]
+            after = check_steps(steps[number : number + 1], validators, self._chain_id, (number, height))
+            reached = (*reached, after)
+            self._followed = steps[: number + 1], reached
+        return reached[-1]
 
 
 def certified_header(certificate: Certificate, genesis: Genesis) -> BlockHeader:
@@ -379,7 +390,7 @@ def read_header(text: str) -> BlockHeader:
 
 def check_steps(
     steps: Sequence[Step], validators: tuple[SetMember, ...], chain_id: str, before: tuple[int, int] = (0, 0)
-) -> tuple[tuple[SetMember, ...], int]:
+) -> Reached:
     """The validators after all steps, and the height of the last; 0 without steps. Raises `InvalidProof`.
 
     `before` is how many steps were checked before these, and the height of the last of them.

@@ -1,6 +1,10 @@
 """Whoever checks many certificates of a chain checks each step and each header once."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from itertools import count
+from threading import Barrier
 from unittest.mock import patch
 
 import msgspec
@@ -11,6 +15,7 @@ from cairn.domain.certificates import Certificate, CheckedCertificates
 from cairn.domain.ed25519 import verify
 from cairn.domain.errors import InvalidProof
 from cairn.domain.genesis import parse_genesis
+from tests.support.pace import PATIENCE_S
 from tests.support.proof_chain import ProofChain
 
 OLD, NEW = {"a": 10, "b": 10, "c": 10, "d": 10}, {"b": 10, "c": 10, "d": 10}
@@ -77,3 +82,25 @@ def test_a_step_that_was_refused_is_refused_again_and_does_not_count() -> None:
     assert checked.check(right).changes == 2
     with pytest.raises(InvalidProof, match="a signed header of other validators"):
         checked.check(msgspec.structs.replace(right, steps=right.steps[:1]))
+
+
+def test_threads_that_follow_the_same_steps_at_the_same_time_leave_them_in_order() -> None:
+    chain = chain_of()
+    checked = CheckedCertificates(parse_genesis(chain.genesis))
+    meet = Barrier(2)
+
+    def check(_: int) -> int:
+        votes.set(count())
+        return checked.check(certificate_at(chain, 8)).changes
+
+    def vote(public_key: bytes, message: bytes, signature: bytes) -> bool:
+        # The first of the four votes for the first step, and the first for the second one.
+        if next(votes.get()) in (0, 4):
+            meet.wait(PATIENCE_S)
+        return verify(public_key, message, signature)
+
+    votes: ContextVar[Iterator[int]] = ContextVar("votes")
+    with patch.object(certificates, "verify", vote), ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(check, range(2))) == [2, 2]
+    for height in range(1, 9):
+        assert checked.check(certificate_at(chain, height)).header.height == height
