@@ -109,6 +109,7 @@ class EventChannel:
                     while True:
                         match await socket.receive():
                             case SubscribedAnswer(from_height=int(first)):
+                                _check_first(next_height, first)
                                 # From here on the height is known, even if this socket ends before its first block.
                                 next_height = first
                             case NewBlock() as block:
@@ -344,8 +345,16 @@ async def _follow_addresses(socket: _Socket, addresses: Sequence[str], from_heig
         # Only the last one begins the replay: it is for all of them.
         if from_height is not None and start + ADDRESSES_IN_A_MESSAGE >= len(addresses):
             request["fromHeight"] = from_height
-        first = (await socket.ask(request)).from_height or 0
+        answer = await socket.ask(request)
+        first = answer.from_height or 0
+    _check_first(from_height, answer.from_height)
     return first
+
+
+def _check_first(asked: int | None, first: int | None) -> None:
+    """Check that the events begin where they were asked to: one that lacks the blocks refuses by `BlockNotKept`."""
+    if asked not in (None, first):
+        raise UnexpectedAnswer(f"the node was asked for events from block {asked} on, and gives them from {first} on")
 
 
 class _Following:

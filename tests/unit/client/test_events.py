@@ -484,6 +484,21 @@ async def test_a_refusal_or_an_unexpected_message_ends_the_payments(message: str
             await take_places(channel(url), 5, 1)
 
 
+@pytest.mark.parametrize("first", [4, 6, 90])
+async def test_events_that_begin_elsewhere_than_asked_for_are_refused(first: int) -> None:
+    async def play(socket: ServerConnection) -> None:
+        event = (await read(socket))["event"]
+        await socket.send(json.dumps({"event": "subscribed", "subscription": event, "fromHeight": first}))
+        await socket.send(new_block(first) if event == "newBlock" else payment((first, 0)))
+        await staying(socket)
+
+    refused = f"was asked for events from block 5 on, and gives them from {first} on"
+    for take in (take_heights, take_places):
+        async with playing(play) as url:
+            with pytest.raises(UnexpectedAnswer, match=refused):
+                await take(channel(url), 5, 1)
+
+
 async def test_a_node_that_takes_no_message_of_this_size_is_an_error() -> None:
     async with playing(closing(1009)) as url:
         with pytest.raises(UnexpectedAnswer, match="ws_max_message_bytes"):
