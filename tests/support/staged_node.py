@@ -84,6 +84,9 @@ class StagedNode:
                 return self._account(bytes.fromhex(address[2:]))
             case ["account", address, "proof"]:
                 return self.chain.account(bytes.fromhex(address[2:]), self._newest_signed, self._newest_signed)
+            case ["account", address, "statement"]:
+                first, last = int(query.get("from", 0)), int(query.get("to", self._newest_signed))
+                return self.chain.statement(bytes.fromhex(address[2:]), first, last, self._newest_signed)
             case ["history", "proof"]:
                 first, second = int(query["from"]), int(query["to"])
                 if second > self._newest_signed:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from tests.support.browser import Visitor
 from tests.support.proof_chain import COIN, Json, ProofChain, hexed
@@ -127,6 +127,68 @@ def test_receipt_is_saved_as_the_node_gave_it(show: Show) -> None:
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the receipt").click()
     assert download.value.path().read_text().startswith('{"format": "cairn-receipt-1"')
+
+
+def statement_of(page: Page) -> Locator:
+    return page.locator("form.statement")
+
+
+def test_list_of_an_account_is_said_not_to_be_proven(show: Show) -> None:
+    chain = three_of_four()
+    page = show(StagedNode(chain)).open(routes(chain)["account"])
+    expect(statement_of(page)).to_contain_text("they are not proven, and a payment may be missing")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        ({}, "Saved: all of blocks 0 to 8, with 7 payments. Balance before: 0 coins"),
+        ({"From block": "2", "to block": "5"}, "Saved: all of blocks 2 to 5, with 3 payments."),
+    ],
+)
+def test_statement_is_checked_and_saved(show: Show, blocks: dict[str, str], said: str) -> None:
+    chain = three_of_four()
+    page = show(StagedNode(chain)).open(routes(chain)["account"])
+    for label, height in blocks.items():
+        statement_of(page).get_by_label(label, exact=True).fill(height)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the statement").click()
+    assert download.value.path().read_text().startswith('{"format": "cairn-statement-1"')
+    expect(statement_of(page)).to_contain_text(SIGNED)
+    expect(statement_of(page)).to_contain_text(said)
+
+
+def without_a_payment(file: Json) -> Json:
+    return file | {"changes": [file["changes"][0], *file["changes"][2:]]}
+
+
+def too_long(file: Json) -> Json:
+    return {"code": "STATEMENT_TOO_LONG", "status": 422, "detail": "end this statement at block 7"}
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (without_a_payment, "The proof does not hold: a change is left out"),
+        (lambda file: three_of_four().statement(BOB.address, 0, 8, 8), "The node shows the address"),
+        (lambda file: three_of_four().statement(ALICE.address, 0, 6, 8), "The node shows the last block 8."),
+        (lambda file: three_of_four().account(ALICE.address, 8, 8), "What is signed says that there is none"),
+        (too_long, "end this statement at block 7"),
+    ],
+    ids=["payment left out", "another account", "earlier end", "another kind of file", "too long"],
+)
+def test_statement_that_is_not_proven_is_not_saved(show: Show, lie: Callable[[Json], Json], words: str) -> None:
+    chain = three_of_four()
+    node = StagedNode(chain)
+    route = routes(chain)["account"]
+    node.lies[f"{route}/statement"] = lie
+    page = show(node).open(route)
+    saved: list[Download] = []
+    page.on("download", lambda download: saved.append(download))
+    page.get_by_role("button", name="Save the statement").click()
+    expect(statement_of(page)).to_contain_text(words)
+    expect(statement_of(page)).not_to_contain_text("Saved")
+    assert saved == []
 
 
 # Lies, each shown by its name.

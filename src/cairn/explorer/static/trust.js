@@ -43,6 +43,9 @@ import { checkFile, NotProven, readGenesis } from "./verify.mjs";
  * @typedef {Report & { block: ProvenBlock }} FinalityReport
  * @typedef {FinalityReport & { payment: ProvenPayment }} ReceiptReport
  * @typedef {Report & { address: string, height: bigint, balance: bigint, nonce: bigint }} AccountReport
+ * @typedef {{ balance: bigint, nonce: bigint }} Holding
+ * @typedef {{ address: string, from: bigint, to: bigint, opening: Holding, closing: Holding }} StatementRange
+ * @typedef {Report & StatementRange & { entries: { payments: ProvenPayment[] }[] }} StatementReport
  * @typedef {Report & { first: ProvenBlock, second: ProvenBlock }} HistoryReport
  *
  * @typedef {{ height: string, hash: string }} Head

@@ -10,6 +10,7 @@ import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
 import { qrCode } from "../qr.js";
 import { nonceColumn } from "../columns.js";
 import { href } from "../routes.js";
+import { statementForm } from "../statements.js";
 import { avatar } from "../stones.js";
 import { trust } from "../trust.js";
 import { needSame, verdictOf } from "../verdicts.js";
@@ -271,6 +272,7 @@ export async function accountView(context) {
                     ["Older", history.after && href(`/account/${shown}`, { after: history.after })],
                 ),
             history.items.length > 0 && historyButton(address, context),
+            statementForm(address, context),
         ),
     );
 }
