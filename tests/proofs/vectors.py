@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.proof_chain import ProofChain, encode
-
 PLACE = Path(__file__).parent.parent / "vectors" / "proofs"
 
 
@@ -19,6 +17,8 @@ class Case(NamedTuple):
     """HEIGHT:HASH of a block that one trusts."""
     witness: str | None
     """The public key of a witness that must have signed, in hex."""
+    is_public: bool = False
+    """A verifier says that everybody has the key."""
 
 
 def read_vectors() -> list[Case]:
@@ -32,15 +32,7 @@ def read_vectors() -> list[Case]:
             row["why"],
             row.get("at"),
             row.get("witness"),
+            row.get("everybodyHasTheKey", False),
         )
         for row in rows
     ]
-
-
-def handed_over_by_a_dev_chain() -> Case:
-    """A chain whose first key everybody has: whoever likes hands it over to a key of their own."""
-    chain = ProofChain("handed over", is_dev=True)
-    chain.change_validators({"anybody": 1}, 2)
-    chain.add()
-    chain.add()
-    return Case("handed over", chain.genesis, encode(chain.finality(2, 2)), True, "all holds", None, None)

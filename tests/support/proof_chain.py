@@ -270,7 +270,9 @@ class ProofChain:
         self._seal([], {address: Held(balance) for address, balance in self.alloc.items() if balance}, bytes(20))
 
     def named(self, powers: Mapping[str, int]) -> ValidatorSet:
-        return [Validator(seeded(f"{self.seed} validator {name}"), power) for name, power in powers.items()]
+        """With keys by their names; that of `everybody` is a dev chain's."""
+        seeds = {name: seeded(f"{self.seed} validator {name}") for name in powers} | {"everybody": DEV_SEED}
+        return [Validator(seeds[name], power) for name, power in powers.items()]
 
     def _genesis(self, validators: Mapping[str, int]) -> bytes:
         """As `cairn init` writes it."""

@@ -2,7 +2,12 @@
 
 A node that starts from the snapshot cannot make them: no CometBFT near it may have those headers any more. It believes
 none: each is signed by the validators before it, from genesis on, and the state that the snapshot's block commits to
-says how many there are. So a peer can neither forge one nor leave one out.
+says how many there are, and who the validators are after them. A header that changes nothing is no step. So a peer can
+neither forge one nor leave one out.
+
+It can leave out signatures that are more than enough: nothing here says which ones the others keep. Then the snapshots
+that this node takes later prove the same, but have other bytes than those of others, so that a node that starts from
+one gets the parts from fewer peers.
 
 Whether the snapshot's own block changed the validators is not among them: the header that says so comes after it.
 """

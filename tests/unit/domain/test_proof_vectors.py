@@ -26,7 +26,8 @@ def proven_by(case: Case) -> Proven:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_vector_is_decided_as_meant(case: Case) -> None:
     if case.valid:
-        proven_by(case)
+        signed = proven_by(case).finality.signed
+        assert (signed is not None and signed.is_public_key) == case.is_public
         return
     with pytest.raises((InvalidProof, InvalidField, MalformedJson)):
         proven_by(case)

@@ -210,7 +210,7 @@ async def test_an_ordinary_header_in_the_place_of_a_change_is_refused_and_the_no
     line = msgspec.json.encode(unchanged) + b"\n"
     parcel = take_snapshot(chain.store)
     joining = ChainStore.open(tmp_path / "joining", chain.genesis)
-    with pytest.raises(InvalidSnapshot):
+    with pytest.raises(InvalidSnapshot, match="changes nothing"):
         restore_snapshot(joining, with_steps(parcel, line))
     assert (joining.steps(), joining.visible) == ([], 0)
     restore_snapshot(joining, parcel)

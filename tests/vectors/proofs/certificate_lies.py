@@ -43,6 +43,7 @@ def vectors() -> Iterator[Vector]:
     yield from _signatures()
     yield from _signed_headers()
     yield from _steps()
+    yield from _public_keys()
     yield from _headers()
     yield from _trusted_blocks()
     yield from _witnesses()
@@ -215,9 +216,12 @@ def _steps_to_strangers() -> Iterator[Vector]:
     chain = network(TEN, seed="few")
     forgers = in_order(Validator(seeded(f"forger {name}"), 10) for name in TEN)
 
-    def step(validators: list[Validator], by: list[Validator], height: int = 2) -> Json:
-        """A step to any validators, signed by any."""
+    def step(
+        validators: list[Validator], by: list[Validator], height: int = 2, of: list[Validator] | None = None
+    ) -> Json:
+        """A step to any validators, signed by any, in the name of `of`, or else of genesis' validators."""
         leaves = chain.engine_leaves(height, chain.blocks[height - 1].hash, chain.blocks[height - 1].time)
+        leaves[7] = b"\x0a\x20" + set_hash(of or first)
         leaves[8] = b"\x0a\x20" + set_hash(validators)
         rows = [{"publicKey": hexed(each.key), "power": each.power} for each in validators]
         return {"signed": chain.sign(leaves, height, chain.blocks[height - 1].time, by), "validators": rows}
@@ -235,12 +239,16 @@ def _steps_to_strangers() -> Iterator[Vector]:
 
     first, largest = chain.validators_at(1), [Validator(seeded("largest"), 2**53 - 1)]
     yield ending("step to the largest power", [step(largest, first)], largest, "all holds", is_valid=True)
-    again = [step(first, first, 2), step(first, first, 2)]
+    again = [step(largest, first, 2), step(first, largest, 2, largest)]
     yield ending("two steps at one height", again, first, "heights of steps strictly ascend")
-    back = [step(first, first, 3), step(first, first, 2)]
+    back = [step(largest, first, 3), step(first, largest, 2, largest)]
     yield ending("steps in descending order", back, first, "heights of steps strictly ascend")
-    onward = [step(first, first, 2), step(first, first, 3)]
-    yield ending("steps that change nothing", onward, first, "all holds", is_valid=True)
+    onward = [step(largest, first, 2), step(first, largest, 3, largest)]
+    yield ending("steps away and back", onward, first, "each changes the validators", is_valid=True)
+    same = "a step changes the validators"
+    yield ending("step that changes nothing", [step(first, first)], first, same)
+    idly = [step(largest, first, 2), step(largest, largest, 3, largest)]
+    yield ending("step that changes nothing after one that does", idly, largest, same)
     mighty = [Validator(seeded("mighty"), 2**53)]
     yield ending("step to a power of 2^53", [step(mighty, first)], mighty, "a power is at most 2^53-1")
     idle = [*largest, Validator(seeded("idle"), 0)]
@@ -258,6 +266,28 @@ def _steps_to_strangers() -> Iterator[Vector]:
     yield ending("step to validators in another order", [step(unsorted, first)], unsorted, "power descending")
     equal = list(reversed(forgers))
     yield ending("step to equal validators in another order", [step(equal, first)], equal, "then address ascending")
+
+
+def _public_keys() -> Iterator[Vector]:
+    """A dev chain's key among those who sign, from genesis or from a step on, alone or not, and with any power."""
+    handed_over = ProofChain("handed over", is_dev=True)
+    handed_over.change_validators({"anybody": 1}, 2)
+    among = ProofChain("among", TEN | {"everybody": 1}, chain_id=4711)
+    passing = ProofChain("passing", TEN, chain_id=4711)
+    passing.change_validators(TEN | {"everybody": 1}, 2)
+    passing.change_validators(TEN, 3)
+    powerful = ProofChain("powerful", {"ada": 1}, chain_id=4711)
+    powerful.change_validators({"everybody": 7}, 2)
+    for name, chain in {
+        "dev chain's key handed over to another": handed_over,
+        "dev chain's key among genesis' validators": among,
+        "dev chain's key among the validators between two steps": passing,
+        "dev chain's key alone after a step, with another power": powerful,
+    }.items():
+        for _ in range(3):
+            chain.add()
+        why = "all holds; everybody has the key"
+        yield Vector(name, chain.genesis, encode(chain.finality(3, 3)), True, why, is_public=True)
 
 
 def _headers() -> Iterator[Vector]:

@@ -27,6 +27,8 @@ class Vector(NamedTuple):
     why: str
     at: str | None = None
     witness: str | None = None
+    is_public: bool = False
+    """Everybody has the key of one who signs, or signed on the way from genesis."""
 
 
 def fill(chain: ProofChain) -> ProofChain:

@@ -1,7 +1,8 @@
 """Writes the vectors beside this file: `python -m tests.vectors.proofs.generate`.
 
 `index.json` lists them: a name that says what the file is or what is wrong with it, the genesis and the file, whether a
-verifier must accept it and why, and what it is asked for (`at`: --at, `witness`: --witness). Files are named by their
+verifier must accept it and why, what it is asked for (`at`: --at, `witness`: --witness), and if it must say so, that
+everybody has the key. Files are named by their
 content, so that equal ones are kept once.
 """
 
@@ -71,7 +72,7 @@ def valid_vectors() -> Iterator[Vector]:
         "dev chain, statement with balances that were set": toy.statement(ALICE.address, 0, 3, 3),
         "dev chain, statement of a balance that was set and spent": toy.statement(CAROL.address, 1, 3, 3),
     }.items():
-        yield Vector(name, toy.genesis, encode(file), True, "all holds; everybody has the key")
+        yield Vector(name, toy.genesis, encode(file), True, "all holds; everybody has the key", is_public=True)
     single = ProofChain("single", balances={ALICE.address: COIN})
     single.add()
     for name, address in {"own": ALICE, "another": BOB}.items():
@@ -110,7 +111,8 @@ def write(vectors: list[Vector], place: Path) -> None:
             "valid": vector.valid,
             "why": vector.why,
         }
-        index.append(row | {key: text for key in ("at", "witness") if (text := getattr(vector, key)) is not None})
+        row |= {key: text for key in ("at", "witness") if (text := getattr(vector, key)) is not None}
+        index.append(row | ({"everybodyHasTheKey": True} if vector.is_public else {}))
     names = [vector.name for vector in vectors]
     assert len(set(names)) == len(names), "each vector has a name of its own"
     (place / "index.json").write_text(json.dumps(index, indent=1) + "\n")
