@@ -44,6 +44,12 @@ def format_amount(wei: int) -> str:
     return f"{_decimal(wei, GWEI)} gwei" if wei >= GWEI else f"{wei} wei"
 
 
+def in_coins(wei: int) -> str:
+    """The number of coins, exactly, without the unit: for columns, which have one unit."""
+    sign = "−" if wei < 0 else ""
+    return f"{sign}{_decimal(abs(wei), COIN)}"
+
+
 def _decimal(wei: int, unit: int) -> str:
     whole, part = divmod(wei, unit)
     digits = f"{part:0{len(str(unit)) - 1}d}".rstrip("0")

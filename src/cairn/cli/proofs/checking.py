@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from cairn.cli.proofs.files import StatementOutputs, check_free, read_bytes, read_genesis, save
-from cairn.cli.proofs.statement_page import statement_csv, statement_page
+from cairn.cli.proofs.statement_page import Origin, statement_csv, statement_page
 from cairn.cli.proofs.verdict import fork_json, print_fork, print_verdict, verdict_json
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_json
@@ -53,7 +53,7 @@ def check_proof(
     if outputs.paths:
         if not isinstance(proven, ProvenStatement):
             raise InvalidConfig("--csv and --html are for statements")
-        write_statement(proven, trust.genesis, outputs, b"", force)
+        write_statement(proven, trust.genesis, outputs, Origin(file.name), b"", force)
     if as_json:
         print_json(verdict_json(proven, trust.genesis))
     else:
@@ -78,7 +78,7 @@ def proven_by(raw: bytes, trust: Trust) -> Proven:
 
 
 def write_statement(
-    proven: ProvenStatement, genesis: Genesis, outputs: StatementOutputs, proof: bytes, force: bool
+    proven: ProvenStatement, genesis: Genesis, outputs: StatementOutputs, origin: Origin, proof: bytes, force: bool
 ) -> None:
     contents = {}
     if outputs.proof is not None:
@@ -86,7 +86,7 @@ def write_statement(
     if outputs.csv is not None:
         contents[outputs.csv] = statement_csv(proven).encode()
     if outputs.html is not None:
-        contents[outputs.html] = statement_page(proven, genesis).encode()
+        contents[outputs.html] = statement_page(proven, genesis, origin).encode()
     save(contents, force)
 
 

@@ -13,6 +13,7 @@ from msgspec.json import Decoder
 
 from cairn.cli.proofs.checking import NOT_PROVEN, proven_by, write_statement
 from cairn.cli.proofs.files import StatementOutputs, check_free, parse_genesis_of, read_genesis, save
+from cairn.cli.proofs.statement_page import Origin
 from cairn.cli.proofs.verdict import print_verdict, utc, verdict_json
 from cairn.cli.remote import PATIENCE_S, explained_errors
 from cairn.cli.report import CommandFailed, NoSuchItem, TimedOut, Unreachable, warn
@@ -113,7 +114,8 @@ class ProofSource:
             return raw, proven
 
         (raw, proven), genesis = self._ask(fetch)
-        write_statement(proven, genesis, outputs, raw, force)
+        origin = Origin(None if outputs.proof is None else outputs.proof.name, period_text(dates, (begin, end)))
+        write_statement(proven, genesis, outputs, origin, raw, force)
         self._show(proven, genesis, outputs.paths)
         newest = proven.finality.block.header
         if isinstance(end, datetime) and newest.timestamp < end.timestamp():
@@ -322,6 +324,17 @@ def connected(url: str, option: str, timeout_s: float) -> Transport:
 async def served_genesis(transport: Transport) -> Genesis:
     answer = await transport.ask("GET", "/genesis")
     return parse_genesis_of(answer.response.content, f"{transport.url}/genesis")
+
+
+def period_text(dates: tuple[str, str], ends: tuple[int | datetime, int | datetime | None]) -> str | None:
+    """The days that were asked for, if they were asked for by days."""
+    if not any(isinstance(end, datetime) for end in ends):
+        return None
+    first, last = (
+        text if isinstance(end, datetime) else "the newest signed block" if end is None else f"block {end}"
+        for text, end in zip(dates, ends, strict=True)
+    )
+    return f"{first} to {last}, whole days in UTC"
 
 
 def parse_end(text: str) -> int | datetime | None:

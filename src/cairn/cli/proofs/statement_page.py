@@ -2,9 +2,12 @@
 
 import csv
 import io
+import shlex
+import time
 from html import escape
+from typing import NamedTuple
 
-from cairn.cli.amounts import format_amount
+from cairn.cli.amounts import in_coins
 from cairn.cli.proofs.verdict import (
     claim,
     exact_amount,
@@ -17,12 +20,24 @@ from cairn.cli.proofs.verdict import (
 )
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import Genesis
+from cairn.domain.references import reference_of
 from cairn.domain.statement_checks import ProvenStatement, StatementEntry
-from cairn.domain.types import Address
+from cairn.domain.types import LATEST_TIME, Address, Tx
 
 HEADINGS = (
     "block", "time", "transaction", "kind", "counterparty", "amount_wei", "fee_wei", "balance_wei", "reference",
 )  # fmt: skip
+FORMULA_SIGNS = tuple("=+-@＝＋－＠")
+"""What spreadsheets take for the begin of a formula."""
+
+
+class Origin(NamedTuple):
+    """Where a statement comes from, as far as that is known."""
+
+    proof: str | None
+    """Name of the file of proof; None if it was not saved."""
+    period: str | None = None
+    """The days that were asked for, whose blocks these are."""
 
 
 def statement_csv(proven: ProvenStatement) -> str:
@@ -45,7 +60,7 @@ def statement_csv(proven: ProvenStatement) -> str:
 
 
 def _csv_rows(entry: StatementEntry, address: Address) -> list[tuple[object, ...]]:
-    place = (entry.block.header.height, utc(entry.block.header.timestamp))
+    place = (entry.block.header.height, iso_time(entry.block.header.timestamp))
     rows: list[tuple[object, ...]] = []
     for payment in entry.payments:
         tx, tx_hash = payment.tx, "0x" + payment.tx.hash.hex()
@@ -53,15 +68,32 @@ def _csv_rows(entry: StatementEntry, address: Address) -> list[tuple[object, ...
             own = tx.to == address
             rows.append(
                 (*place, tx_hash, "to itself" if own else "sent", checksum_address(tx.to), 0 if own else -tx.value,
-                 -tx.fee, purpose(tx))
+                 -tx.fee, cell_text(tx))
             )  # fmt: skip
         else:
-            rows.append((*place, tx_hash, "received", checksum_address(tx.sender), tx.value, 0, purpose(tx)))
+            rows.append((*place, tx_hash, "received", checksum_address(tx.sender), tx.value, 0, cell_text(tx)))
     if entry.fees_earned:
         rows.append((*place, "", "fees earned", "", entry.fees_earned, 0, ""))
     if entry.set_by_hand:
         rows.append((*place, "", f"set {set_text(entry)}", "", entry.set_by_hand, 0, ""))
     return rows or [(*place, "", "touched", "", 0, 0, "")]
+
+
+def iso_time(timestamp_s: int) -> str:
+    if timestamp_s > LATEST_TIME:
+        return utc(timestamp_s)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(timestamp_s))
+
+
+def cell_text(tx: Tx) -> str:
+    """The reference as it is, so that it can be looked up; an apostrophe keeps a spreadsheet from calculating it.
+
+    Data that is no printable text is in hex, so there are no control characters.
+    """
+    reference = reference_of(tx.data)
+    if reference is None:
+        return "0x" + tx.data.hex() if tx.data else ""
+    return f"'{reference}" if reference.lstrip().startswith(FORMULA_SIGNS) else reference
 
 
 _STYLE = """
@@ -79,12 +111,14 @@ thead { display: table-header-group } tr { break-inside: avoid }
 """
 
 
-def statement_page(proven: ProvenStatement, genesis: Genesis) -> str:
+def statement_page(proven: ProvenStatement, genesis: Genesis, origin: Origin) -> str:
     """One file that asks for nothing else, made to be printed."""
     address = checksum_address(proven.address)
     summary = [
         ("account", address),
+        *([] if origin.period is None else [("period", origin.period)]),
         ("blocks", f"{proven.first} to {proven.last}"),
+        *_change_times(proven),
         ("opening", f"{exact_amount(proven.opening.balance)}, before block {proven.first}"),
         ("closing", f"{exact_amount(proven.closing.balance)}, after block {proven.last}"),
     ]
@@ -93,8 +127,16 @@ def statement_page(proven: ProvenStatement, genesis: Genesis) -> str:
     empty = "" if proven.entries else "<p>Nothing happened to the account in these blocks.</p>"
     missing = "".join(f"<li>{escape(text)}</li>" for text in limits(proven, genesis))
     head = "".join(
-        f"<th{' class=amount' if name in ('amount', 'fee', 'balance') else ''}>{name}</th>"
-        for name in ("block", "time", "", "account and reference", "amount", "fee", "balance")
+        f"<th{' class=amount' if name.endswith('coins') else ''}>{name}</th>"
+        for name in (
+            "block",
+            "time",
+            "",
+            "account and reference",
+            "amount in coins",
+            "fee in coins",
+            "balance in coins",
+        )
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -114,15 +156,35 @@ def statement_page(proven: ProvenStatement, genesis: Genesis) -> str:
 <h2>Who signed it</h2>
 {_facts(facts)}
 <h2>How to check it</h2>
-<p>This page was made from a proof that held. The proof is the JSON file that came with this page; paper proves nothing.
-Anybody checks it without a node, with genesis.json of the chain (above is its digest):</p>
-<p class="code">cairn check statement.json --genesis genesis.json</p>
+{_how_to_check(origin.proof)}
 <p>Each change names the one before it, so none can be left out. Times are those of the blocks, in UTC.</p>
 <h2>What it does not prove</h2>
 <ul>{missing}</ul>
 </body>
 </html>
 """
+
+
+def _change_times(proven: ProvenStatement) -> list[tuple[str, str]]:
+    if not proven.entries:
+        return []
+    first, last = (entry.block.header.timestamp for entry in (proven.entries[0], proven.entries[-1]))
+    return [("changes", f"{len(proven.entries):,}, from {utc(first)} to {utc(last)}")]
+
+
+def _how_to_check(proof: str | None) -> str:
+    if proof is None:
+        return (
+            "<p>This page was made from a proof that held, and that was not saved: <span class=code>cairn statement"
+            "</span> saves it with <span class=code>-o FILE</span>. Paper proves nothing.</p>"
+        )
+    return f"""<p>This page was made from a proof that held. The proof is the JSON file below; paper proves nothing.
+Anybody checks it without a node, with genesis.json of the chain (above is its digest):</p>
+<p class="code">cairn check {escape(shlex.quote(proof))} --genesis genesis.json</p>"""
+
+
+def _signed(wei: int) -> str:
+    return f"+{in_coins(wei)}" if wei > 0 else in_coins(wei)
 
 
 def _facts(pairs: list[tuple[str, str]]) -> str:
@@ -139,19 +201,18 @@ def _page_rows(entry: StatementEntry, address: Address) -> str:
         other = escape(checksum_address(tx.to if is_sent else tx.sender))
         # In an element of its own, where text from right to left moves nothing else.
         told = f"<br><bdi>{escape(purpose(tx))}</bdi>" if tx.data else ""
-        sign = "" if tx.sender == tx.to else "−" if is_sent else "+"
-        fee = f"−{format_amount(tx.fee)}" if is_sent else ""
-        lines.append((what, f"<span class=code>{other}</span>{told}", f"{sign}{format_amount(tx.value)}", fee))
+        amount = in_coins(tx.value) if tx.sender == tx.to else _signed(-tx.value if is_sent else tx.value)
+        fee = _signed(-tx.fee) if is_sent else ""
+        lines.append((what, f"<span class=code>{other}</span>{told}", amount, fee))
     if entry.fees_earned:
-        lines.append(("fees earned", "as proposer of the block", f"+{format_amount(entry.fees_earned)}", ""))
+        lines.append(("fees earned", "as proposer of the block", _signed(entry.fees_earned), ""))
     if entry.set_by_hand:
-        sign = "+" if entry.set_by_hand > 0 else "−"
-        lines.append(("set", set_text(entry), f"{sign}{format_amount(abs(entry.set_by_hand))}", ""))
+        lines.append(("set", set_text(entry), _signed(entry.set_by_hand), ""))
     lines = lines or [("touched", "", "", "")]
     place = f"<td>{entry.block.header.height}</td><td class=time>{utc(entry.block.header.timestamp)}</td>"
     rows = ""
     for number, (what, other, amount, fee) in enumerate(lines, 1):
-        balance = format_amount(entry.after.balance) if number == len(lines) else ""
+        balance = in_coins(entry.after.balance) if number == len(lines) else ""
         cells = "".join(f"<td class=amount>{cell}</td>" for cell in (amount, fee, balance))
         rows += f"<tr>{place}<td>{what}</td><td>{other}</td>{cells}</tr>\n"
         place = "<td></td><td></td>"

@@ -23,7 +23,7 @@ from cairn.domain.statement_checks import Proven, ProvenStatement, StatementEntr
 from cairn.domain.types import LATEST_TIME, Address, Tx
 
 Pairs = list[tuple[str, Line]]
-Row = tuple[str, str, str, str, str, str]
+Row = tuple[str, str, str, str, str, str, str]
 
 SHOWN_SIGNERS = 10
 SHOWN_ROWS = 40
@@ -36,7 +36,7 @@ def print_verdict(proven: Proven, genesis: Genesis) -> None:
     if isinstance(proven, ProvenStatement) and proven.entries:
         rows = statement_rows(proven)
         print_lines([""])
-        print_table(("block", "time", "", "amount", "account", "for"), rows[:SHOWN_ROWS])
+        print_table(("block", "time", "", "amount", "balance", "account", "for"), rows[:SHOWN_ROWS])
         if len(rows) > SHOWN_ROWS:
             print_lines([f"and {len(rows) - SHOWN_ROWS:,} more; --csv and --html have all of them"])
     print_lines(["", "NOT PROVEN:", *(f"- {text}" for text in limits(proven, genesis))])
@@ -201,19 +201,26 @@ def statement_rows(proven: ProvenStatement) -> list[Row]:
 
 
 def entry_rows(entry: StatementEntry, address: Address) -> Iterator[Row]:
-    """A line for each payment of a block, and for what no payment explains."""
+    """A line for each payment of a block, and for what no payment explains. The last one has the balance."""
     place = (str(entry.block.header.height), utc(entry.block.header.timestamp))
+    lines = list(_entry_lines(entry, address)) or [("touched", "", "", "")]
+    for number, (kind, amount, other, told) in enumerate(lines, 1):
+        balance = format_amount(entry.after.balance) if number == len(lines) else ""
+        yield (*place, kind, amount, balance, other, told)
+
+
+def _entry_lines(entry: StatementEntry, address: Address) -> Iterator[tuple[str, str, str, str]]:
     for payment in entry.payments:
         tx = payment.tx
         if tx.sender == address:
             fee = f"and {format_amount(tx.fee)} fee"
-            yield (*place, "sent", f"{format_amount(tx.value)} {fee}", checksum_address(tx.to), purpose(tx))
+            yield "sent", f"{format_amount(tx.value)} {fee}", checksum_address(tx.to), purpose(tx)
         else:
-            yield (*place, "received", format_amount(tx.value), checksum_address(tx.sender), purpose(tx))
+            yield "received", format_amount(tx.value), checksum_address(tx.sender), purpose(tx)
     if entry.fees_earned:
-        yield (*place, "earned", format_amount(entry.fees_earned), "", "fees of the block")
+        yield "earned", format_amount(entry.fees_earned), "", "fees of the block"
     if entry.set_by_hand:
-        yield (*place, "set", f"to {format_amount(entry.after.balance)}", "", set_text(entry))
+        yield "set", f"to {format_amount(entry.after.balance)}", "", set_text(entry)
 
 
 def set_text(entry: StatementEntry) -> str:

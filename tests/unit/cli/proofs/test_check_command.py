@@ -4,6 +4,7 @@ import base64
 import csv
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -210,8 +211,13 @@ def test_a_statement_shows_opening_closing_and_every_payment(tmp_path: Path, gen
     assert "opening  0 wei, before block 0" in result.stdout
     assert f"({chain.newest.held[ALICE.address].balance} wei), after block 10" in result.stdout
     assert "changes  3, and none is left out" in result.stdout
-    assert re.search(r"0 .* set +to 100 coins +by genesis.json", result.stdout)
-    assert re.search(r'2 .* sent +2 coins and 21,192 gwei fee +0x\w{40} +"invoice 4711"', result.stdout)
+    assert re.search(r"0 .* set +to 100 coins +100 coins +by genesis.json", result.stdout)
+    sent = re.search(
+        r'2 .* sent +2 coins and 21,192 gwei fee +([0-9.]+ coins)? +0x\w{40} +"invoice 4711"', result.stdout
+    )
+    assert sent
+    balances = re.findall(r" sent .* fee +([0-9.]+) coins +0x", result.stdout)
+    assert Decimal(balances[-1]) * COIN == chain.newest.held[ALICE.address].balance
 
 
 def test_references_are_escaped_wherever_they_are_shown(tmp_path: Path) -> None:
@@ -226,9 +232,46 @@ def test_references_are_escaped_wherever_they_are_shown(tmp_path: Path) -> None:
     assert shown in result.stdout
     assert "0x1b5b324a" in result.stdout
     rows = list(csv.DictReader(table.read_text().splitlines()))
-    assert [row["reference"] for row in rows] == ["", shown, "0x1b5b324a", ""]
+    assert [row["reference"] for row in rows] == ["", "'" + nasty.decode(), "0x1b5b324a", ""]
     assert "<script>" not in page.read_text()
     assert "&lt;script&gt;" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("reference", "cell"),
+    [
+        ('Müller "Söhne" \\ 7', 'Müller "Söhne" \\ 7'),
+        ("7 = 7", "7 = 7"),
+        ("=SUM(A1)", "'=SUM(A1)"),
+        (" +1", "' +1"),
+        ("-1", "'-1"),
+        ("@x", "'@x"),
+        ("＝1", "'＝1"),
+    ],
+)
+def test_a_cell_is_the_reference_unless_a_spreadsheet_would_calculate_it(
+    tmp_path: Path, reference: str, cell: str
+) -> None:
+    chain = ProofChain("cells", balances={ALICE.address: COIN})
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0, data=reference.encode())])
+    written(tmp_path / "genesis.json", chain.genesis)
+    table = tmp_path / "s.csv"
+    assert check(tmp_path, chain.statement(BOB.address, 0, 1, 1), "--csv", str(table)).exit_code == 0
+    _, row, _ = csv.DictReader(table.read_text().splitlines())
+    assert row["reference"] == cell
+    assert re.fullmatch(r"2025-01-01T00:\d\d:\d\dZ", row["time"])
+
+
+def test_a_page_has_one_unit_in_a_column_and_no_minus_zero(tmp_path: Path) -> None:
+    chain = ProofChain("units", balances={ALICE.address: 3 * COIN})
+    chain.add([chain.pay(ALICE, BOB.address, 0, 0), chain.pay(ALICE, BOB.address, 1, 1)])
+    chain.add([chain.pay(ALICE, BOB.address, 2 * COIN, 2)])
+    written(tmp_path / "genesis.json", chain.genesis)
+    page = tmp_path / "s.html"
+    assert check(tmp_path, chain.statement(ALICE.address, 1, 2, 2), "--html", str(page)).exit_code == 0
+    cells = re.findall(r"<td class=amount>(.*?)</td>", page.read_text())
+    assert cells[0::3] == ["0", "−0.000000000000000001", "−2"]
+    assert all(re.fullmatch(r"[+−]?[0-9.]*", cell) for cell in cells)
 
 
 def test_the_table_adds_up_in_wei(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
@@ -248,7 +291,8 @@ def test_the_page_stands_alone_and_says_how_to_check_it(tmp_path: Path, genesis:
     assert check(tmp_path, chain.statement(ALICE.address, 0, HEAD, HEAD), "--html", str(page)).exit_code == 0
     text = page.read_text()
     assert not re.search(r"src=|href=|url\(|<script", text)
-    assert "cairn check statement.json --genesis genesis.json" in text
+    assert "cairn check proof.json --genesis genesis.json" in text
+    assert re.search(r"3, from 2025-01-01 00:00:00 UTC to 2025-01-01 00:\d\d:\d\d UTC", text)
     assert "signed by 3 of 3 validators" in text
     assert f"({chain.newest.held[ALICE.address].balance} wei), after block 10" in text
     again = check(tmp_path, chain.statement(ALICE.address, 0, HEAD, HEAD), "--html", str(page))

@@ -269,6 +269,18 @@ def test_dates_are_whole_days_in_utc() -> None:
     )  # fmt: skip
 
 
+def test_the_page_names_the_days_and_the_file_that_was_saved(tmp_path: Path) -> None:
+    page, proof = tmp_path / "s.html", tmp_path / "q1 <2025>.json"
+    asked = ["--from", "2025-01-02", "--html", page, "--force"]
+    assert stated(days(), *asked, "--to", "2025-01-03", "-o", proof).exit_code == 0
+    assert "2025-01-02 to 2025-01-03, whole days in UTC" in page.read_text()
+    assert "cairn check &#x27;q1 &lt;2025&gt;.json&#x27; --genesis genesis.json" in page.read_text()
+    assert stated(days(), *asked).exit_code == 0
+    assert "2025-01-02 to the newest signed block, whole days in UTC" in page.read_text()
+    assert "that was not saved" in page.read_text()
+    assert "cairn check" not in page.read_text()
+
+
 def test_a_day_without_a_block_has_no_statement() -> None:
     chain = ProofChain("gap", balances={ALICE.address: COIN})
     for nonce in range(2):
