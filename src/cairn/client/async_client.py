@@ -343,15 +343,25 @@ class AsyncClient(AsyncReads):
 def _prover(
     transport: Transport, genesis: GenesisSource | None, head_file: str | Path | None, patience_s: float
 ) -> Prover | None:
-    """None without a genesis. Raises `InvalidField`, `MalformedJson` or `OSError` for a file that cannot be used."""
+    """None without a genesis. Raises `InvalidField` or `MalformedJson` for a file that cannot be used."""
     if genesis is None:
         if head_file is not None:
             raise InvalidField("head_file", "is for a client with a genesis: others check no signatures")
         return None
-    known = genesis if isinstance(genesis, Genesis) else parse_genesis(Path(genesis).read_bytes())
+    known = genesis if isinstance(genesis, Genesis) else _read_genesis(genesis)
     if known.signer == DEV_SIGNER:
         warnings.warn("everybody has the key of a dev chain: its signatures prove nothing", PublicKeyWarning, 3)
     return Prover(transport, known, None if head_file is None else Path(head_file), patience_s)
+
+
+def _read_genesis(file: str | Path) -> Genesis:
+    if not isinstance(file, str | Path):
+        raise InvalidField("genesis", f"must be the path of the chain's genesis.json, or a Genesis, not {type(file)}")
+    try:
+        content = Path(file).read_bytes()
+    except (OSError, ValueError) as error:
+        raise InvalidField("genesis", f"{str(file)[:200]!r} cannot be read: {error}") from None
+    return parse_genesis(content)
 
 
 def _followed(addresses: str | Iterable[str], direction: Direction) -> list[str]:

@@ -157,6 +157,8 @@ class ChainForked(InvalidProof):
     The chain was rewritten, or it is shown differently to different people. Keep both blocks: they are the evidence.
     """
 
+    code = "CHAIN_FORKED"
+
     def __init__(self, known: Head, shown: Head) -> None:
         super().__init__(
             f"history was rewritten: block {known.block_height} was {known.hash}, and the node proves {shown.hash}"
@@ -167,6 +169,8 @@ class ChainForked(InvalidProof):
 
 class OutdatedAnswer(InvalidProof):
     """The answer is proven, but of an earlier block than one that was proven before: the node hides the newer ones."""
+
+    code = "OUTDATED_ANSWER"
 
 
 class PublicKeyWarning(UserWarning):

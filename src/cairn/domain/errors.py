@@ -68,6 +68,9 @@ def _restored(cls: type[ClientError], args: tuple[object, ...], fields: Mapping[
 class InvalidProof(ClientError):
     """A proof does not show what it claims."""
 
+    code: ClassVar[str] = "INVALID_PROOF"
+    """Stable, and for programs, as that of `ApiError`."""
+
 
 class ApiError(NodeError, ClientError):
     """The node refused. `code` is stable and for programs; `detail` is for people."""

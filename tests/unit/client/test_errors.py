@@ -4,6 +4,7 @@ import pytest
 
 from cairn.client import errors
 from cairn.client.errors import BY_CODE, ApiError, ClientError, Limited, Problem, Rejected, Unavailable, error_of
+from cairn.client.models import Head
 
 
 def problem(code: str, status: int, detail: str, field: str | None = None, reason: str | None = None) -> Problem:
@@ -47,6 +48,8 @@ def test_an_error_has_all_fields_of_its_problem() -> None:
         errors.UnexpectedAnswer("not a node"),
         errors.ConfirmationTimeout("0x01", 3),
         errors.ChainReverted(7),
+        errors.InvalidProof("not signed"),
+        errors.ChainForked(Head(1, "0x01", 0), Head(1, "0x02", 0)),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -54,6 +57,12 @@ def test_an_error_that_passes_between_processes_stays_the_same(error: ClientErro
     error.tx_hash = "0x02"
     received = pickle.loads(pickle.dumps(error))
     assert (type(received), str(received), vars(received)) == (type(error), str(error), vars(error))
+
+
+def test_codes_of_what_is_not_proven_never_change() -> None:
+    kinds = (errors.InvalidProof, errors.ChainForked, errors.OutdatedAnswer)
+    assert [kind.code for kind in kinds] == ["INVALID_PROOF", "CHAIN_FORKED", "OUTDATED_ANSWER"]
+    assert not {kind.code for kind in kinds} & set(BY_CODE)
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
