@@ -84,6 +84,8 @@ class ProvingNode(ToyNode):
         """Height of the latest block, if that is above the signed one."""
         self.hidden: int | None = None
         """Which payment its lists leave out, the oldest first."""
+        self.oldest = 0
+        """Height of the oldest block that it keeps."""
         self.swapped: dict[str, str] = {}
         """What it answers to a request with the answer to another one, both with their queries."""
 
@@ -103,8 +105,8 @@ class ProvingNode(ToyNode):
         status, body = super().get(target)
         if status == 200 and self.altered and urlsplit(target).path.endswith(self.altered):
             answer = copy.deepcopy(_decoded(body))
-            answer = self.alter(answer) or answer
-            return status, answer
+            altered = self.alter(answer)
+            return status, answer if altered is None else altered
         return status, body
 
     @property
@@ -129,6 +131,8 @@ class ProvingNode(ToyNode):
         match path:
             case ["block", name, "finality"] if name == "latest" or name.startswith("0x"):
                 return super()._answer(["block", str(self._block(name).height), "finality"], query)
+            case ["block", name] if self._block(name).height < self.oldest:
+                return problem(404, "BLOCK_NOT_KEPT")
             case ["block", name]:
                 return 200, block_json(chain, self._block(name))
             case ["tx", tx_hash]:
@@ -137,6 +141,12 @@ class ProvingNode(ToyNode):
                 return 200, self._page([tx for tx in self._transactions() if address in (tx["from"], tx["to"])])
             case ["history", "proof"] if query["to"] > self.head:
                 return problem(404, "BLOCK_NOT_FOUND")
+            case ["history", "proof"] if "known" in self._query:
+                return 200, chain.history(query["from"], query["to"], max(self.head, query["to"])) | {"first": "0x"}
+            case ["history", "proof"] if query["from"] < self.oldest:
+                return problem(404, "BLOCK_NOT_KEPT")
+            case ["account", _, "statement"] if "from" not in query:
+                return super()._answer(path, query | {"from": self.oldest})
             case ["account", address]:
                 height = query.get("height")
                 if "time" in query:
@@ -148,7 +158,7 @@ class ProvingNode(ToyNode):
             case ["chain"]:
                 return 200, self._chain()
             case ["blocks"]:
-                listed = chain.blocks[: self.height + 1][::-1][: int(self._query["limit"])]
+                listed = chain.blocks[self.oldest : self.height + 1][::-1][: int(self._query["limit"])]
                 return 200, [block_json(chain, block) for block in listed]
         return super()._answer(path, query)
 
@@ -168,7 +178,7 @@ class ProvingNode(ToyNode):
         return next(block for block in self.chain.blocks if name in (str(block.height), hexed(block.hash)))
 
     def _transactions(self) -> list[Json]:
-        blocks = self.chain.blocks[: self.head + 1]
+        blocks = self.chain.blocks[self.oldest : self.head + 1]
         return [transaction_json(self.chain, block, index) for block in blocks for index in range(len(block.paid))]
 
 

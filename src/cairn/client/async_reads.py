@@ -11,7 +11,14 @@ from typing import Literal, TypeVar, get_args
 from msgspec.json import Decoder
 
 from cairn.client.account import bytes_of
-from cairn.client.errors import InvalidField, NodeUnreachable, OutdatedAnswer, UnexpectedAnswer
+from cairn.client.errors import (
+    BlockNotKept,
+    InvalidField,
+    InvalidProof,
+    NodeUnreachable,
+    OutdatedAnswer,
+    UnexpectedAnswer,
+)
 from cairn.client.models import (
     AccountList,
     AccountState,
@@ -182,24 +189,51 @@ class AsyncReads:
         return await self._transport.get("/validators", _VALIDATORS)
 
     async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[Header, None]:
-        """The blocks that the node keeps, newest first, or `limit` of them."""
+        """The blocks that the node keeps, newest first, or `limit` of them.
+
+        That a node keeps no earlier ones cannot be proven: a client with the genesis has only its word for it.
+        """
         if self._prover is None:
             async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
                 yield block
             return
         newest = await self._prover.newest_height()
         unsigned = max(0, (await self.chain()).head.block_height - newest)
-        asked, child = None if limit is None else limit + unsigned, None
-        async for block in listed(self._transport, "/blocks", _BLOCKS, {}, asked, newest):
-            if block.block_height <= newest:
-                if child is not None:
-                    check_parent(block, child)
-                elif block.block_height == newest:
-                    await self._prover.check_header(block)
-                else:
-                    raise OutdatedAnswer(f"the list begins with block {block.block_height}, not with block {newest}")
-                yield block
-                child = block
+        size = MAX_PAGE if limit is None else min(MAX_PAGE, limit + unsigned)
+        left, child = newest + 1 if limit is None else min(limit, newest + 1), None
+        if not left:
+            return
+        asked = pages(self._transport, "/blocks", _BLOCKS, {}, page_size=size, least_height=newest)
+        async with aclosing(asked) as found:
+            async for page in found:
+                for block in page.items:
+                    if block.block_height > newest:
+                        continue
+                    await self._check_listed_block(block, child, newest)
+                    yield block
+                    child, left = block, left - 1
+                    if not left:
+                        return
+        if child is None:
+            raise OutdatedAnswer(f"the list holds no block up to block {newest}, which is signed")
+        await self._check_oldest(child.block_height)
+
+    async def _check_listed_block(self, block: Header, child: Header | None, newest: int) -> None:
+        """Check a block by the one before it in the list, or the first by its signatures. Raises `InvalidProof`."""
+        if child is not None:
+            check_parent(block, child)
+        elif block.block_height != newest:
+            raise OutdatedAnswer(f"the list begins with block {block.block_height}, not with block {newest}")
+        elif self._prover is not None:
+            await self._prover.check_header(block)
+
+    async def _check_oldest(self, height: int) -> None:
+        """Check that the node says that it keeps no block before that one. Raises `InvalidProof`."""
+        try:
+            await self._transport.get(path_of("block", height - 1), BLOCK)
+        except BlockNotKept:
+            return
+        raise InvalidProof(f"the list ends with block {height}, and the node has block {height - 1}")
 
     async def history(
         self,
@@ -223,7 +257,8 @@ class AsyncReads:
         `direction="both"` is as without one.
 
         Raises `InvalidField` or `InvalidQuery` for a filter that is none. A node that does not keep all blocks lists
-        what it has, but raises `BlockNotKept` if blocks from `from_height` or `from_time` on are missing.
+        what it has, but raises `BlockNotKept` if blocks from `from_height` or `from_time` on are missing. A client with
+        the genesis raises that also if neither is given and the account was used before the blocks that are kept.
         """
         if direction is not None:
             check_direction(direction)

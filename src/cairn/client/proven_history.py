@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 import msgspec
 
-from cairn.client.errors import InvalidProof, StatementTooLong
+from cairn.client.errors import BlockNotKept, InvalidProof, StatementTooLong
 from cairn.client.models import ConfirmedTransaction
 from cairn.client.proven_answers import check_answer, transaction_of
 from cairn.client.prover import Prover
 from cairn.client.transport import ListPage
 from cairn.domain.certificates import hex_text
 from cairn.domain.statement_checks import ProvenStatement, StatementEntry
+from cairn.domain.types import Account
 
 
 class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,9 +110,25 @@ class ProvenHistory:
         # Block 0 holds no payment.
         if last == 0 or (first is not None and first > last):
             return []
-        entries = [entry for part in await self._statements(first, last) for entry in part.entries]
+        parts = await self._statements(first, last)
+        if first is None:
+            await self._check_begin(parts[0])
+        entries = [entry for part in parts for entry in part.entries]
         found = [tx for entry in entries for tx in self._meant.select(entry)]
         return found if self._meant.oldest_first else found[::-1]
+
+    async def _check_begin(self, statement: ProvenStatement) -> None:
+        """Check that no payment is before what the node can prove. Raises `BlockNotKept`."""
+        prover, begin = self._prover, statement.first
+        # An account that still holds what genesis gave it, and has sent nothing, was not paid either.
+        if begin <= 1 or statement.opening == Account(prover.genesis.alloc.get(statement.address, 0)):
+            return
+        since = self._meant.from_time
+        if since is None or (await prover.final_block(begin)).header.timestamp >= since:
+            raise BlockNotKept(
+                f"the node proves the payments of {self._meant.address} from block {begin} on, and there may be "
+                f"earlier ones: give from_height={begin}, or ask a node that keeps all blocks"
+            )
 
     async def _statements(self, first: int | None, last: int) -> list[ProvenStatement]:
         """In parts, where the whole has too many changes."""

@@ -41,7 +41,8 @@ from cairn.client.proven_answers import check_answer, check_full, check_header, 
 from cairn.client.remembered_head import RememberedHead
 from cairn.client.transport import Deadline, Query, Transport, delays, path_of
 from cairn.domain.certificates import CheckedCertificates, hex_text, read_hex
-from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
+from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.headers import encode_header
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.proof_checks import (
     FinalBlock,
@@ -55,7 +56,7 @@ from cairn.domain.proof_checks import (
 )
 from cairn.domain.proof_files import AccountFile, FinalityFile, HistoryFile, ReceiptFile, StatementFile, read_file
 from cairn.domain.statement_checks import ProvenStatement, check_statement
-from cairn.domain.types import Account, Address
+from cairn.domain.types import Account, Address, BlockHeader
 
 F = TypeVar("F", FinalityFile, ReceiptFile, AccountFile, StatementFile, HistoryFile)
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class Prover:
         self._patience_s = patience_s
         self._signing_patience_s: float | None = patience_s
         self._trust = Trust(genesis, checked=CheckedCertificates(genesis))
-        self._remembered = RememberedHead(genesis_digest(genesis), head_file)
+        self._remembered = RememberedHead(genesis, head_file)
         self._ancestors: LruCache[str, int] = LruCache(REMEMBERED_ANCESTORS)
         """Their heights, by hash."""
         self._genesis_block: ProvenBlock | None = None
@@ -256,13 +257,14 @@ class Prover:
 
     async def _accept(self, finality: Finality) -> None:
         """Check that a signed block is on the same chain as all before it, and remember the newest."""
-        block = head_of(finality.block)
+        block = finality.block
         async with self._turn:
-            await self._check_on_chain(block)
-            if self.head is None or block.block_height > self.head.block_height:
+            await self._check_on_chain(head_of(block), block.header)
+            if self.head is None or block.header.height > self.height:
                 await asyncio.to_thread(self._remembered.remember, block)
 
-    async def _check_on_chain(self, block: Head) -> None:
+    async def _check_on_chain(self, block: Head, header: BlockHeader | None = None) -> None:
+        """`header` is that of the block, if it is known."""
         head = self.head
         if block.block_height == 0:
             first = head_of(await self.genesis_block())
@@ -278,18 +280,41 @@ class Prover:
             return
         if block.block_height == head.block_height:
             raise ChainForked(head, block)
-        older, newer = sorted((head, block), key=lambda each: each.block_height)
-        await self._check_extends(older, newer)
+        if head.block_height < block.block_height:
+            older, newer, known = head, block, None if self._remembered.block is None else self._remembered.block.header
+        else:
+            older, newer, known = block, head, header
+        await self._check_extends(older, newer, known)
         self._ancestors.keep(older.hash, older.block_height)
 
-    async def _check_extends(self, older: Head, newer: Head) -> None:
-        query = {"from": older.block_height, "to": newer.block_height}
+    async def _check_extends(self, older: Head, newer: Head, known: BlockHeader | None) -> None:
+        """`known` is the header of the older one: with it, also a node that has removed the block can show that."""
+        if known is not None:
+            file = await self._history(older, newer, known="true")
+            own = msgspec.structs.replace(file, first=hex_text(encode_header(known)))
+            try:
+                self._check_history(own, older, newer)
+                return
+            except InvalidProof as failure:
+                # Which block the node has instead is the evidence.
+                try:
+                    file = await self._history(older, newer)
+                except BlockNotKept:
+                    raise failure from None
+        else:
+            file = await self._history(older, newer)
+        self._check_history(file, older, newer)
+
+    async def _history(self, older: Head, newer: Head, **more: str) -> HistoryFile:
+        query: Query = {"from": older.block_height, "to": newer.block_height, **more}
         try:
-            file = await self._fetch(HistoryFile, "/history/proof", query, until_found=True)
+            return await self._fetch(HistoryFile, "/history/proof", query, until_found=True)
         except BlockNotKept:
             raise
         except BlockNotFound as missing:
             raise OutdatedAnswer(f"{self._transport.url} does not have block {newer.block_height}: {missing}") from None
+
+    def _check_history(self, file: HistoryFile, older: Head, newer: Head) -> None:
         proven = check_history(file, self._trust)
         for known, shown in ((older, head_of(proven.first)), (newer, head_of(proven.second))):
             if known.block_height != shown.block_height:

@@ -6,9 +6,14 @@ from pathlib import Path
 import msgspec
 from msgspec.json import Decoder
 
-from cairn.client.errors import InvalidField
+from cairn.client.errors import InvalidField, InvalidProof
+from cairn.client.proven_answers import head_of
 from cairn.domain.answers import Head
+from cairn.domain.certificates import HexText, hex_text
+from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.headers import encode_header
 from cairn.domain.json_fields import HashText
+from cairn.domain.proof_checks import ProvenBlock, read_block
 
 FORMAT = "cairn-head-1"
 
@@ -18,20 +23,27 @@ class HeadFile(msgspec.Struct, frozen=True, rename="camel"):
     genesis: HashText
     """The digest of the chain's genesis."""
     head: Head
+    header: HexText
+    """The block's own: with it, a node that has removed the block can still show what was appended to it."""
 
 
 _HEAD_FILE = Decoder(HeadFile)
 
 
 class RememberedHead:
-    """`digest` is that of the chain's genesis. Raises `InvalidField` for a file that is none, or of another chain."""
+    """The head of the chain with this genesis. Raises `InvalidField` for a file that is none, or of another chain."""
 
-    def __init__(self, digest: bytes, file: Path | None) -> None:
-        self._digest = "0x" + digest.hex()
+    def __init__(self, genesis: Genesis, file: Path | None) -> None:
+        self._chain_id = genesis.chain_id
+        self._digest = hex_text(genesis_digest(genesis))
         self._file = file
-        self.head = None if file is None or not file.exists() else self._load(file)
+        self.block = None if file is None or not file.exists() else self._load(file)
 
-    def _load(self, file: Path) -> Head:
+    @property
+    def head(self) -> Head | None:
+        return None if self.block is None else head_of(self.block)
+
+    def _load(self, file: Path) -> ProvenBlock:
         try:
             found = _HEAD_FILE.decode(file.read_bytes())
         except msgspec.DecodeError as error:
@@ -40,13 +52,20 @@ class RememberedHead:
             raise InvalidField("head_file", f"{file} has the format {found.format!r}, not {FORMAT!r}")
         if found.genesis != self._digest:
             raise InvalidField("head_file", f"{file} is of the chain with genesis {found.genesis}, not {self._digest}")
-        return found.head
+        try:
+            block = read_block(found.header, self._chain_id)
+        except InvalidProof as error:
+            raise InvalidField("head_file", f"{file} holds no remembered block: {error}") from None
+        if head_of(block) != found.head:
+            raise InvalidField("head_file", f"{file} holds the header of another block than {found.head.hash}")
+        return block
 
-    def remember(self, head: Head) -> None:
+    def remember(self, block: ProvenBlock) -> None:
         """On disk first: what was believed is still known after a crash."""
         if self._file is not None:
-            self._save(self._file, msgspec.json.encode(HeadFile(FORMAT, self._digest, head)) + b"\n")
-        self.head = head
+            file = HeadFile(FORMAT, self._digest, head_of(block), hex_text(encode_header(block.header)))
+            self._save(self._file, msgspec.json.encode(file) + b"\n")
+        self.block = block
 
     @staticmethod
     def _save(file: Path, content: bytes) -> None:

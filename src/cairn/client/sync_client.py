@@ -179,7 +179,10 @@ class Reads:
         return self._loop.run(self._async.validators())
 
     def recent_blocks(self, limit: int | None = None) -> Generator[Header, None, None]:
-        """The blocks that the node keeps, newest first, or `limit` of them."""
+        """The blocks that the node keeps, newest first, or `limit` of them.
+
+        That a node keeps no earlier ones cannot be proven: a client with the genesis has only its word for it.
+        """
         return self._loop.iterate(self._async.recent_blocks(limit))
 
     def history(
@@ -204,7 +207,8 @@ class Reads:
         `direction="both"` is as without one.
 
         Raises `InvalidField` or `InvalidQuery` for a filter that is none. A node that does not keep all blocks lists
-        what it has, but raises `BlockNotKept` if blocks from `from_height` or `from_time` on are missing.
+        what it has, but raises `BlockNotKept` if blocks from `from_height` or `from_time` on are missing. A client with
+        the genesis raises that also if neither is given and the account was used before the blocks that are kept.
         """
         return self._loop.iterate(
             self._async.history(

@@ -13,13 +13,20 @@ import msgspec
 import pytest
 
 from cairn.client import AsyncClient, async_reads
-from cairn.client.errors import InvalidField, InvalidProof, NotSignedYet, PublicKeyWarning
+from cairn.client.errors import (
+    BlockNotKept,
+    ChainForked,
+    InvalidField,
+    InvalidProof,
+    NotSignedYet,
+    PublicKeyWarning,
+)
 from cairn.client.models import Head, Unproven
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis, parse_genesis
 from tests.support.impatient import impatient
 from tests.support.pace import PATIENCE_S
-from tests.support.proof_chain import COIN, ProofChain, hexed
-from tests.support.proving_node import ALICE, BOB, VALIDATORS, ProvingNode, payments_chain
+from tests.support.proof_chain import COIN, Json, ProofChain, hexed
+from tests.support.proving_node import ALICE, BOB, CAROL, VALIDATORS, ProvingNode, payments_chain
 
 HERE = hexed(BOB.address)
 
@@ -106,8 +113,13 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path) -> None:
         AsyncClient("http://127.0.0.1:9", genesis=genesis, chain_id=1)
     with pytest.raises(InvalidField, match="head_file: is for a client with a genesis"):
         AsyncClient("http://127.0.0.1:9", head_file=tmp_path / "head.json")
-    with pytest.raises(FileNotFoundError):
-        AsyncClient("http://127.0.0.1:9", genesis=tmp_path / "genesis.json")
+    for missing in (tmp_path / "genesis.json", str(tmp_path), "a\0b"):
+        with pytest.raises(InvalidField, match="genesis: .* cannot be read"):
+            AsyncClient("http://127.0.0.1:9", genesis=missing)
+    content: Any
+    for content in (payments_chain().genesis, msgspec.json.decode(payments_chain().genesis), 7):
+        with pytest.raises(InvalidField, match="genesis: must be the path of the chain's genesis.json"):
+            AsyncClient("http://127.0.0.1:9", genesis=content)
     with pytest.raises(InvalidField, match="genesis: a client without the chain's genesis"):
         asyncio.run(AsyncClient("http://127.0.0.1:9").check_head(Head(1, "0x", 0)))
 
@@ -147,7 +159,89 @@ def test_a_restarted_client_goes_on_from_the_block_in_its_file(tmp_path: Path) -
         node.head = 6
         node.asked.clear()
         assert run(node, lambda client: client.account(HERE), head_file=file).block_height == 6
-        assert node.asked[-1] == "/history/proof?from=3&to=6"
+        assert node.asked[-1] == "/history/proof?from=3&to=6&known=true"
+
+
+def test_a_client_that_slept_goes_on_at_a_node_that_has_removed_its_block(tmp_path: Path) -> None:
+    file, chain = tmp_path / "head.json", payments_chain()
+    with ProvingNode(chain, head=2) as node:
+        run(node, lambda client: client.account(HERE), head_file=file)
+        node.head, node.oldest = 6, 5
+        assert run(node, lambda client: client.account(HERE), head_file=file).block_height == 6
+    other = payments_chain(values=(1, 7, 3, 4, 5, 6))
+    assert other.genesis == chain.genesis
+    with ProvingNode(chain, head=2) as node:
+        file.unlink()
+        run(node, lambda client: client.account(HERE), head_file=file)
+    with ProvingNode(other) as node:
+        with pytest.raises(ChainForked, match="block 2 was 0x"):
+            run(node, lambda client: client.account(HERE), head_file=file)
+        node.oldest = 5
+        with pytest.raises(InvalidProof, match="block 2 is not"):
+            run(node, lambda client: client.account(HERE), head_file=file)
+
+
+def test_a_head_file_with_the_header_of_another_block_is_refused(tmp_path: Path) -> None:
+    file, chain = tmp_path / "head.json", payments_chain()
+    with ProvingNode(chain) as node:
+        run(node, lambda client: client.account(HERE), head_file=file)
+        held = msgspec.json.decode(file.read_bytes())
+        for header in (hexed(chain.blocks[3].header), held["header"][:-2], "0x"):
+            file.write_bytes(msgspec.json.encode(held | {"header": header}))
+            with pytest.raises(InvalidField, match="head_file: .* holds"):
+                client_of(node, head_file=file)
+
+
+# A node that does not keep all blocks.
+
+
+def test_the_history_of_a_node_that_may_lack_earlier_payments_needs_a_first_block() -> None:
+    with ProvingNode(payments_chain()) as node:
+        node.oldest = 4
+        for oldest_first in (False, True):
+            with pytest.raises(BlockNotKept, match="from block 4 on, .* give from_height=4"):
+                run(node, partial(values, oldest_first=oldest_first))
+        assert run(node, partial(values, from_height=4)) == [6, 5, 4]
+        assert run(node, partial(values, limit=2)) == [6, 5], "the rest is not asked for"
+        node.oldest = 1
+        assert run(node, values) == [6, 5, 4, 3, 2, 1]
+
+
+def test_an_account_that_was_not_used_before_the_oldest_block_has_a_whole_history() -> None:
+    chain = payments_chain()
+    chain.add([chain.pay(ALICE, CAROL.address, COIN, 6, data=b"x")])
+    with ProvingNode(chain) as node:
+        node.oldest = 4
+
+        async def read(client: AsyncClient) -> list[int]:
+            return [tx.block_height async for tx in client.history(hexed(CAROL.address))]
+
+        assert run(node, read) == [7]
+
+
+def only(kept: list[int], blocks: list[Json]) -> list[Json]:
+    return [block for block in blocks if block["blockHeight"] in kept]
+
+
+async def heights(client: AsyncClient, limit: int | None = None) -> list[int]:
+    return [block.block_height async for block in client.recent_blocks(limit)]
+
+
+def test_a_list_of_blocks_ends_with_block_0_or_where_the_node_says_that_it_keeps_no_more() -> None:
+    with ProvingNode(payments_chain()) as node:
+        cut: list[list[int]] = [[], [5, 4], [6, 5], [6, 5, 4, 3, 2, 1]]
+        for kept in cut:
+            node.lie("/blocks", partial(only, kept))
+            refused = "the list (holds no block|begins with block 5|ends with block [15], and the node has block [04])"
+            with pytest.raises(InvalidProof, match=refused):
+                run(node, heights)
+        node.lie("", lambda _: None)
+        assert run(node, heights) == [6, 5, 4, 3, 2, 1, 0]
+        assert run(node, partial(heights, limit=0)) == []
+        node.oldest = 3
+        assert run(node, heights) == [6, 5, 4, 3]
+        assert run(node, partial(heights, limit=9)) == [6, 5, 4, 3]
+        assert run(node, partial(heights, limit=2)) == [6, 5]
 
 
 def test_what_was_proven_once_is_not_asked_for_again() -> None:
