@@ -21,6 +21,7 @@ from tests.support.proof_chain import Block, Json, Paid, ProofChain, hexed
 ORIGIN = "http://localhost:8000"
 """Browsers give WebCrypto to pages from there."""
 NOT_FOUND = {"code": "NOT_FOUND", "detail": "there is no such thing", "status": 404}
+NOT_KEPT = {"code": "BLOCK_NOT_KEPT", "detail": "the history before is not kept by this node", "status": 404}
 NOT_SIGNED_YET = {"code": "NOT_SIGNED_YET", "detail": "the block is not signed yet", "status": 404}
 
 
@@ -32,6 +33,8 @@ class StagedNode:
         self.head = chain.height if head is None else head
         self.unsigned = 0
         """So many of the latest blocks have no signature yet."""
+        self.base = 0
+        """The oldest block that it still has."""
         self.lies: dict[str, Callable[[Any], Any]] = {}
         """By path: what becomes of the answer."""
         self.asked: list[str] = []
@@ -91,10 +94,15 @@ class StagedNode:
                 first, second = int(query["from"]), int(query["to"])
                 if second > self._newest_signed:
                     return NOT_SIGNED_YET
-                return self.chain.history(first, second, second)
+                return self._history(self.chain, first, second, query.get("known") == "true")
             case ["validators"]:
                 return {"validators": [], "evidence": []}
         return []
+
+    def _history(self, chain: ProofChain, first: int, second: int, is_known: bool) -> Json:
+        if is_known:
+            return chain.history(first, second, second) | {"first": "0x"}
+        return chain.history(first, second, second) if first >= self.base else NOT_KEPT
 
     @property
     def _newest_signed(self) -> int:

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from tests.support.browser import Visitor
 from tests.support.proof_chain import COIN, Json, ProofChain, hexed
-from tests.support.staged_node import ORIGIN, StagedNode, tx_hash_of
+from tests.support.staged_node import NOT_KEPT, ORIGIN, StagedNode, tx_hash_of
 from tests.vectors.proofs.chains import ALICE, BOB, CAROL, FUNDS, NOBODY, TEN, dev, fill, forked, lone, network
 
 SIGNED = "Signed by 3 of 4 validators, checked in this browser"
@@ -303,7 +303,7 @@ def remembering(show: Show, before: StagedNode, after: StagedNode, route: str) -
 def test_rewritten_history_is_red_above_every_view(show: Show) -> None:
     other = forked()
     page = remembering(show, StagedNode(lone()), StagedNode(other), f"/account/{hexed(ALICE.address)}")
-    assert "History was rewritten: block 8 is not the one that this browser has seen" in verdict(page)
+    assert "History was rewritten: block 8, which this browser has seen signed, is not in the history" in verdict(page)
     expect(page.locator("#alarm")).to_contain_text("History was rewritten")
 
 
@@ -334,7 +334,7 @@ class TwoFaced(StagedNode):
         if path == "/block/7/finality":
             return self.other.finality(7, 7)
         if path == "/history/proof" and query["to"] == "7":
-            return self.other.history(int(query["from"]), 7, 7)
+            return self._history(self.other, int(query["from"]), 7, "known" in query)
         return super().answer(path, query)
 
 
@@ -369,7 +369,7 @@ def test_older_head_of_a_check_that_ends_later_is_not_remembered(show: Show) -> 
 def test_two_histories_in_two_checks_at_once_are_told(show: Show) -> None:
     (first, second), head = check_at_once(show, TwoFaced(*split()))
     assert (first, head) == ("proven", "9")
-    assert "History was rewritten: block 9 is not the one that this browser has seen" in second
+    assert "History was rewritten: block 9, which this browser has seen signed, is not in the history" in second
 
 
 def test_later_head_that_only_appends_is_followed_and_remembered(show: Show) -> None:
@@ -379,6 +379,33 @@ def test_later_head_that_only_appends_is_followed_and_remembered(show: Show) -> 
     assert verdict(page).startswith(ALONE)
     assert "/history/proof" in node.asked
     assert page.evaluate("() => JSON.parse(localStorage.getItem('cairn-trust')).head.height") == "8"
+
+
+def test_head_that_the_node_has_pruned_since_is_followed_by_its_remembered_header(show: Show) -> None:
+    chain = lone()
+    node = StagedNode(chain)
+    node.base = 7
+    page = remembering(show, StagedNode(chain, 5), node, f"/account/{hexed(ALICE.address)}")
+    assert verdict(page).startswith(ALONE)
+    expect(page.locator("#alarm")).to_be_hidden()
+    assert page.evaluate("() => JSON.parse(localStorage.getItem('cairn-trust')).head.height") == "8"
+
+
+def test_node_that_pruned_the_seen_head_of_another_history_is_red(show: Show) -> None:
+    node = StagedNode(forked())
+    node.base = 7
+    page = remembering(show, StagedNode(lone(), 5), node, f"/account/{hexed(ALICE.address)}")
+    assert "History was rewritten: block 5" in verdict(page)
+    expect(page.locator("#alarm")).to_be_visible()
+
+
+def test_history_that_a_node_never_had_is_not_taken_for_a_rewritten_one(show: Show) -> None:
+    chain = lone()
+    node = StagedNode(chain)
+    node.lies["/history/proof"] = lambda file: NOT_KEPT
+    said = verdict(remembering(show, StagedNode(chain, 5), node, f"/account/{hexed(ALICE.address)}"))
+    assert said.startswith("Not checked This node cannot show that its chain still holds block 5")
+    assert "checked in this browser" not in said
 
 
 def test_older_payment_is_proven_under_the_head_that_was_seen(show: Show) -> None:

@@ -8,6 +8,7 @@ import { checkFile, NotProven, readGenesis } from "./verify.mjs";
  * What verify.mjs proves. Bytes are hexadecimal text without 0x.
  *
  * @typedef {object} ProvenBlock
+ * @property {string} header
  * @property {string} hash
  * @property {string} previousHash
  * @property {string} proposer
@@ -48,7 +49,7 @@ import { checkFile, NotProven, readGenesis } from "./verify.mjs";
  * @typedef {Report & StatementRange & { entries: { payments: ProvenPayment[] }[] }} StatementReport
  * @typedef {Report & { first: ProvenBlock, second: ProvenBlock }} HistoryReport
  *
- * @typedef {{ height: string, hash: string }} Head
+ * @typedef {{ height: string, hash: string, header: string }} Head
  * @typedef {{ digest: string, isDev: boolean, since: number, head: Head | null }} Memory
  */
 
@@ -79,7 +80,7 @@ export const canCheck = () => globalThis.crypto?.subtle !== undefined;
 function recall() {
     try {
         const { digest, isDev, since, head } = JSON.parse(localStorage.getItem(KEY) ?? "null");
-        const isHead = head === null || (/^\d+$/.test(head.height) && /^[0-9a-f]{64}$/.test(head.hash));
+        const isHead = head === null || (/^\d+$/.test(head.height) && /^[0-9a-f]{64}$/.test(head.hash) && /^[0-9a-f]+$/.test(head.header));
         return /^[0-9a-f]{64}$/.test(digest) && isHead ? { digest, isDev, since: Number(since), head } : null;
     } catch {
         return null; // Storage may be forbidden, or hold nothing or something else.
@@ -230,7 +231,8 @@ class Trust extends EventTarget {
         if (memory.head?.hash !== seen?.hash) {
             await this.#follow(head, digest, signal);
         } else if (!seen || BigInt(seen.height) < head.height) {
-            this.#remember({ ...memory, head: { height: head.height.toString(), hash: head.hash } });
+            const { height, hash, header } = head;
+            this.#remember({ ...memory, head: { height: height.toString(), hash, header } });
         }
     }
 
@@ -243,23 +245,29 @@ class Trust extends EventTarget {
         const last = { ...seen, height: BigInt(seen.height) };
         const [older, newer] = last.height < head.height ? [last, head] : [head, last];
         if (older.height === newer.height) throw this.#rewritten(last.height);
-        const path = `/history/proof?from=${older.height}&to=${newer.height}`;
+        const path = `/history/proof?from=${older.height}&to=${newer.height}&known=true`;
         const text = await getFile(path, signal).catch((failure) => {
             if (!isProblem(failure, 400, 404, 410, 422)) throw failure;
-            throw this.#raise(
-                `This node cannot show that its chain still holds block ${last.height}, which this browser has ` +
-                    `seen. It says: ${failure.message}`,
-            );
+            const words =
+                `cannot show that its chain still holds block ${last.height}, which this browser has seen. ` +
+                `It says: ${failure.message}`;
+            // One that began with a later snapshot has never had the history before it.
+            if (failure.code === "BLOCK_NOT_KEPT") throw new Unchecked(`This node ${words}`, false);
+            throw this.#raise(`This node ${words}`);
         });
-        const { first, second } = /** @type {HistoryReport} */ (await this.proven(text));
+        // The node may have removed the older block. This browser has its header.
+        const whole = text.replace(/("first":\s*)"0x"/, `$1"0x${older.header}"`);
+        const { first, second } = await /** @type {Promise<HistoryReport>} */ (this.proven(whole)).catch((failure) => {
+            throw failure instanceof Doubt ? this.#rewritten(last.height) : failure;
+        });
         if (first.hash !== older.hash || second.hash !== newer.hash) throw this.#rewritten(last.height);
     }
 
     /** @param {bigint} height */
     #rewritten(height) {
         return this.#raise(
-            `History was rewritten: block ${height} is not the one that this browser has seen, and both are signed. ` +
-                "Do not rely on what this node shows.",
+            `History was rewritten: block ${height}, which this browser has seen signed, is not in the history that this ` +
+                "node shows. Do not rely on what it shows.",
         );
     }
 
