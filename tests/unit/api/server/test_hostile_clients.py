@@ -142,7 +142,7 @@ async def test_empty_lines_instead_of_requests(server: RestServer) -> None:
 async def test_who_leaves_most_unread_goes_first_when_it_is_too_much(
     server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some_bytes = 60_000
+    some_bytes = 90_000
     async with unread(server) as most, unread(server) as some, server.client() as reading:
         await server.accepted(3)
         page = await reading.ask(get("/openapi.json"))
