@@ -56,13 +56,13 @@ def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: P
     visitor = visit()
     page = visitor.open(f"/account/{address}")
     page.get_by_label("Label").fill(" Shop ")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("h1")).to_have_text("Account Shop")
     # Payments go by labels, so none may mean two accounts, or look as if it did.
     for taken in ("shop", "dev1", "Dev77", "12", RICH, RICH[2:]):
         visitor.go(f"/account/{other}?of={taken}")
         page.get_by_label("Label").fill(taken)
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save", exact=True).click()
         expect(page.locator("#label-remark")).to_have_class("remark wrong")
     visitor.open(f"/tx/{paid}")
     expect(page.locator(".facts")).to_contain_text(f"ToShop {address}")
@@ -72,7 +72,7 @@ def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: P
     expect(page.get_by_role("table", name=RANKING)).to_contain_text(f"Shop {address}your label")
     visitor.go(f"/account/{address}")
     page.get_by_label("Label").fill("")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("h1")).to_have_text("Account")
 
 
