@@ -10,9 +10,9 @@ from cairn.cli.proofs.verdict import fork_json, print_fork, print_verdict, verdi
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_json
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES
-from cairn.domain.errors import InvalidConfig, InvalidProof
+from cairn.domain.errors import InvalidConfig, InvalidField, InvalidProof, MalformedJson
 from cairn.domain.evidence import ProvenFork, check_evidence, read_evidence
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import Genesis, parse_genesis
 from cairn.domain.json_fields import find_bytes
 from cairn.domain.proof_checks import BlockName, Trust
 from cairn.domain.proof_files import read_file
@@ -41,7 +41,7 @@ def check_proof(
         None if at is None else parse_block_name(at),
         tuple(parse_witness(key) for key in witnesses),
     )
-    content = read_bytes(file)
+    content = read_proof(file)
     fork = fork_in(content, trust)
     if fork is not None:
         if as_json:
@@ -58,6 +58,18 @@ def check_proof(
         print_json(verdict_json(proven, trust.genesis))
     else:
         print_verdict(proven, trust.genesis)
+
+
+def read_proof(file: Path) -> bytes:
+    """The content of a file that may be a proof. Raises `CommandFailed` for what often is given instead of one."""
+    content = read_bytes(file)
+    if not content.strip():
+        raise CommandFailed(f"not proven: {file} is empty", NOT_PROVEN)
+    try:
+        parse_genesis(content)
+    except (InvalidField, MalformedJson):
+        return content
+    raise CommandFailed(f"not proven: {file} is a genesis.json, not a proof", NOT_PROVEN)
 
 
 def fork_in(raw: bytes, trust: Trust) -> ProvenFork | None:

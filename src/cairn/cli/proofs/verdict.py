@@ -1,5 +1,6 @@
 """What a proof proves, for people: one screen that needs no other. And for scripts, as JSON."""
 
+import base64
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -146,7 +147,7 @@ def signer_pairs(signed: SignedBlock, genesis: Genesis) -> Pairs:
     """Who signed, with how much of the power; a validator has its name in genesis.json, where it has one."""
     signers = signed.signed.signers
     if genesis.signer is not None:
-        return [("final", "signed by the node that makes the blocks alone"), ("", f"key 0x{signers[0].hex()}")]
+        return [("final", "signed by the node that makes the blocks alone"), ("", f"key {key_text(signers[0])}")]
     share = f"{len(signers)} of {len(signed.validators)}"
     power = f"{signed.signed.power:,} of {signed.signed.total:,} of the power"
     pairs: Pairs = [("final", f"signed by {share} validators with {power}; more than two thirds are needed")]
@@ -154,10 +155,15 @@ def signer_pairs(signed: SignedBlock, genesis: Genesis) -> Pairs:
     powers = {validator.key: validator.power for validator in signed.validators}
     for key in signers[:SHOWN_SIGNERS]:
         name = names.get(key) or "(no name in genesis.json)"
-        pairs.append(("", f"{name} 0x{key.hex()}, power {powers[key]:,}"))
+        pairs.append(("", f"{name} {key_text(key)}, power {powers[key]:,}"))
     if len(signers) > SHOWN_SIGNERS:
         pairs.append(("", f"and {len(signers) - SHOWN_SIGNERS:,} more; --json names all of them"))
     return pairs
+
+
+def key_text(key: bytes) -> str:
+    """As proofs have it, and as genesis.json does, to compare by eye."""
+    return f"0x{key.hex()} ({base64.b64encode(key).decode()})"
 
 
 def changes_text(changes: int) -> str:

@@ -66,9 +66,11 @@ def test_validators_have_the_names_of_genesis_where_it_knows_them(
     tmp_path: Path, genesis: Path, chain: ProofChain
 ) -> None:
     before, after = check(tmp_path, chain.receipt(2, 0, 2)), check(tmp_path, chain.receipt(2, 0, HEAD))
-    assert re.findall(r"^ +(\w) 0x\w{64}, power (\d+)$", before.stdout, re.M) == [
-        (name, "10") for name, _ in re.findall(r"^ +(\w) (0x\w{64})", before.stdout, re.M)
-    ]
+    keys = {each["name"]: each["publicKey"] for each in json.loads(chain.genesis)["validators"]}
+    assert {
+        name: (key, base64.b64encode(bytes.fromhex(digits)).decode())
+        for name, digits, key in re.findall(r"^ +(\w) 0x(\w{64}) \((\S+)\), power 10$", before.stdout, re.M)
+    } == {name: (key, key) for name, key in keys.items()}
     assert len(re.findall(r", power ", before.stdout)) == 4
     assert "power 25" in after.stdout
 
@@ -81,6 +83,15 @@ def test_a_forged_receipt_is_refused_in_one_line(tmp_path: Path, genesis: Path, 
     assert result.stderr == "cairn: not proven: the transaction is not number 1 of block 2\n"
     for_script = check(tmp_path, file, "--json")
     assert json.loads(for_script.stderr)["code"] == "NOT_PROVEN"
+
+
+@pytest.mark.parametrize(("content", "says"), [(b"", "is empty"), (b" \n", "is empty"), (None, "is a genesis.json")])
+def test_a_file_that_is_no_proof_is_named_for_what_it_is(
+    tmp_path: Path, genesis: Path, chain: ProofChain, content: bytes | None, says: str
+) -> None:
+    proof = written(tmp_path / "proof.json", chain.genesis if content is None else content)
+    result = CliRunner().invoke(app, ["check", str(proof), "--genesis", str(genesis)], env=WIDE)
+    assert (result.exit_code, f"not proven: {proof} {says}" in result.stderr) == (1, True)
 
 
 def test_for_scripts_everything_is_json(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
