@@ -105,8 +105,12 @@ DEFECTS = (
     Defect(
         "the shelf of snapshots is read before the plan",
         "src/cairn/engine/network/state_sync.py",
-        "        planned = self._planned()\n        return min([*planned, *self._shelf.heights()], default=0)\n",
-        "        there = self._shelf.heights()\n        return min([*self._planned(), *there], default=0)\n",
+        """        planned = self._planned()
+        return min(self._oldest_missing() + 1, min([*planned, *self._shelf.heights()], default=0))
+""",
+        """        there = self._shelf.heights()
+        return min(self._oldest_missing() + 1, min([*self._planned(), *there], default=0))
+""",
         tests=("tests/unit/engine/network/test_snapshot_serving.py",),
     ),
     Defect(
