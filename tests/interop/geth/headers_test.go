@@ -19,6 +19,8 @@ type vector struct {
 	Proposer         common.Address
 	StateRoot        common.Hash
 	TransactionsRoot common.Hash
+	ReceiptsRoot     common.Hash
+	MixHash          common.Hash
 	BlockHeight      uint64
 	GasLimit         uint64
 	GasUsed          uint64
@@ -44,15 +46,16 @@ func TestHeaderVectors(t *testing.T) {
 			Coinbase:    vector.Proposer,
 			Root:        vector.StateRoot,
 			TxHash:      vector.TransactionsRoot,
-			ReceiptHash: vector.TransactionsRoot,
+			ReceiptHash: vector.ReceiptsRoot,
 			Difficulty:  new(big.Int),
 			Number:      new(big.Int).SetUint64(vector.BlockHeight),
 			GasLimit:    vector.GasLimit,
 			GasUsed:     vector.GasUsed,
 			Time:        vector.Timestamp,
 			Extra: binary.BigEndian.AppendUint32(
-				binary.BigEndian.AppendUint64([]byte("cairn\x02"), vector.ChainID), vector.TransactionCount),
-			BaseFee: baseFee,
+				binary.BigEndian.AppendUint64([]byte("cairn\x03"), vector.ChainID), vector.TransactionCount),
+			MixDigest: vector.MixHash,
+			BaseFee:   baseFee,
 		}
 		encoded := must(rlp.EncodeToBytes(header))(t)
 		same(t, "encoded", hexutil.Encode(encoded), vector.Encoded.String())
