@@ -3,15 +3,12 @@
 import msgspec
 
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import Header, SignedFields, queued_reason
+from cairn.domain.answers import SignedFields, queued_reason
+from cairn.domain.json_fields import hex_text
 from cairn.domain.references import reference_of
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, BlockHash, BlockHeader, Tx
 
 _encode = msgspec.json.Encoder().encode
-
-
-def hex_text(data: bytes) -> str:
-    return "0x" + data.hex()
 
 
 def _own_fields(tx: Tx) -> str:
@@ -85,25 +82,6 @@ def _around_transactions(block_hash: BlockHash, header: BlockHeader) -> tuple[st
         f',"chainId":{header.chain_id},"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
     )
     return before, behind
-
-
-def header_view(block_hash: BlockHash, header: BlockHeader) -> Header:
-    return Header(
-        block_height=header.height,
-        hash=hex_text(block_hash),
-        previous_hash=hex_text(header.previous_hash),
-        timestamp=header.timestamp,
-        transactions_root=hex_text(header.tx_root),
-        receipts_root=hex_text(header.changes_root),
-        state_root=hex_text(header.state_root),
-        mix_hash=hex_text(header.history_root),
-        transaction_count=header.tx_count,
-        gas_used=header.gas_used,
-        proposer=hex_text(header.proposer),
-        chain_id=header.chain_id,
-        gas_limit=header.gas_limit,
-        base_fee_per_gas=header.base_fee,
-    )
 
 
 def signed_view(tx: Tx) -> SignedFields:

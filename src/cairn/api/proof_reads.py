@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from cairn.api.chain_json import hex_text
 from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.chain_view import ChainView
 from cairn.core.gateway import STEPS_AT_ONCE, CoreGateway, StateProof
@@ -17,6 +16,7 @@ from cairn.domain.certificates import Certificate, SignedHeader, Step, read_head
 from cairn.domain.errors import BlockNotKept, NotSignedYet
 from cairn.domain.headers import encode_header
 from cairn.domain.history import consistency_path, history_path
+from cairn.domain.json_fields import hex_text
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.proof_files import BlockPath, ChangePath, PaymentPath, ProofFile, StatePath
 from cairn.domain.state_tree import change_leaf, read_state_leaf

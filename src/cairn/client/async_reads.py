@@ -39,7 +39,7 @@ from cairn.client.proven_answers import check_held, check_parent
 from cairn.client.proven_history import HistoryFilter, ProvenHistory
 from cairn.client.prover import Prover
 from cairn.client.transport import Deadline, ListPage, Query, Transport, delays, path_of
-from cairn.domain.certificates import hex_text
+from cairn.domain.json_fields import hex_text
 
 T = TypeVar("T")
 B = TypeVar("B", Block, FullBlock)

@@ -6,10 +6,9 @@ import msgspec
 
 from cairn.client.errors import InvalidProof
 from cairn.client.models import Block, Confirmed, ConfirmedTransaction, FullBlock, Head, Header, Payment
-from cairn.domain.certificates import hex_text
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import Rejected
-from cairn.domain.json_fields import find_data
+from cairn.domain.json_fields import find_data, hex_text
 from cairn.domain.merkle import tx_root
 from cairn.domain.proof_checks import ProvenBlock
 from cairn.domain.references import reference_of
@@ -70,32 +69,11 @@ def check_held(balance: int, nonce: int, proven: Account) -> None:
 
 def check_header(answer: Header, proven: ProvenBlock) -> None:
     """Check every field of an answer about a block. Raises `InvalidProof` that names the first that differs."""
-    shown = header_of(proven)
+    shown = Header.of(proven.hash, proven.header)
     for name in Header.__struct_fields__:
         told, is_proven = getattr(answer, name), getattr(shown, name)
         if told != is_proven:
             raise InvalidProof(f"{name} is {told} in the node's answer, and {is_proven} in its proof")
-
-
-def header_of(block: ProvenBlock) -> Header:
-    """A proven block, as a node answers with it."""
-    header = block.header
-    return Header(
-        block_height=header.height,
-        hash=hex_text(block.hash),
-        previous_hash=hex_text(header.previous_hash),
-        timestamp=header.timestamp,
-        transactions_root=hex_text(header.tx_root),
-        receipts_root=hex_text(header.changes_root),
-        state_root=hex_text(header.state_root),
-        mix_hash=hex_text(header.history_root),
-        transaction_count=header.tx_count,
-        gas_used=header.gas_used,
-        proposer=hex_text(header.proposer),
-        chain_id=header.chain_id,
-        gas_limit=header.gas_limit,
-        base_fee_per_gas=header.base_fee,
-    )
 
 
 def check_parent(parent: Header, child: Header) -> None:

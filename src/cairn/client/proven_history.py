@@ -12,7 +12,7 @@ from cairn.client.models import ConfirmedTransaction
 from cairn.client.proven_answers import check_answer, transaction_of
 from cairn.client.prover import Prover
 from cairn.client.transport import ListPage
-from cairn.domain.certificates import hex_text
+from cairn.domain.json_fields import hex_text
 from cairn.domain.statement_checks import ProvenStatement, StatementEntry
 from cairn.domain.types import Account
 

@@ -40,9 +40,10 @@ from cairn.client.models import (
 from cairn.client.proven_answers import check_answer, check_full, check_header, check_listed, head_of, transaction_of
 from cairn.client.remembered_head import RememberedHead
 from cairn.client.transport import Deadline, Query, Transport, delays, path_of
-from cairn.domain.certificates import CheckedCertificates, hex_text, read_hex
+from cairn.domain.certificates import CheckedCertificates, read_hex
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.headers import encode_header
+from cairn.domain.json_fields import hex_text
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.proof_checks import (
     FinalBlock,

@@ -9,10 +9,10 @@ from msgspec.json import Decoder
 from cairn.client.errors import InvalidField, InvalidProof
 from cairn.client.proven_answers import head_of
 from cairn.domain.answers import Head
-from cairn.domain.certificates import HexText, hex_text
+from cairn.domain.certificates import HexText
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.headers import encode_header
-from cairn.domain.json_fields import HashText
+from cairn.domain.json_fields import HashText, hex_text
 from cairn.domain.proof_checks import ProvenBlock, read_block
 
 FORMAT = "cairn-head-1"

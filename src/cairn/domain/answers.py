@@ -39,6 +39,7 @@ from cairn.domain.json_fields import (
     about,
     find_data,
     hex_bytes,
+    hex_text,
     integer,
     ref,
     wei,
@@ -253,6 +254,25 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     chain_id: ChainId
     gas_limit: Annotated[int, integer("The most gas that a block can use: the chain's blockGasLimit.")]
     base_fee_per_gas: Annotated[int, wei("The least that a unit of gas costs, in wei: the chain's gasPrice.")]
+
+    @classmethod
+    def of(cls, block_hash: BlockHash, header: BlockHeader) -> "Header":
+        return Header(
+            block_height=header.height,
+            hash=hex_text(block_hash),
+            previous_hash=hex_text(header.previous_hash),
+            timestamp=header.timestamp,
+            transactions_root=hex_text(header.tx_root),
+            receipts_root=hex_text(header.changes_root),
+            state_root=hex_text(header.state_root),
+            mix_hash=hex_text(header.history_root),
+            transaction_count=header.tx_count,
+            gas_used=header.gas_used,
+            proposer=hex_text(header.proposer),
+            chain_id=header.chain_id,
+            gas_limit=header.gas_limit,
+            base_fee_per_gas=header.base_fee,
+        )
 
     def computed_hash(self) -> str:
         """The hash that these fields give, whatever `hash` says. Raises `ValueError` for a malformed field."""

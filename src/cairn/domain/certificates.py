@@ -17,7 +17,7 @@ from cairn.domain.errors import Corrupt, InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
 from cairn.domain.governance import Governance
 from cairn.domain.headers import decode_header, encode_header
-from cairn.domain.json_fields import about, find_data
+from cairn.domain.json_fields import about, find_data, hex_text
 from cairn.domain.merkle import leaf_hash, root_of
 from cairn.domain.types import BlockHash, BlockHeader
 
@@ -488,10 +488,6 @@ def _read_height(leaf: bytes) -> int:
     if not 0 < height < 2**63 or leaf != _number_field(1, height):
         raise InvalidProof("the height of a signed header cannot be read")
     return height
-
-
-def hex_text(data: bytes) -> str:
-    return "0x" + data.hex()
 
 
 def read_hex(text: str, what: str) -> bytes:

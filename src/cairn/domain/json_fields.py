@@ -30,6 +30,11 @@ CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 REFERENCE = "invoice 4711"
 
 
+def hex_text(data: bytes) -> str:
+    """Bytes as JSON has them."""
+    return "0x" + data.hex()
+
+
 def about(description: str, **schema: Any) -> Meta:
     return Meta(description=description, extra_json_schema=schema)
 

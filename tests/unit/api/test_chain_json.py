@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from cairn.api.bodies import as_strings
-from cairn.api.chain_json import block_json, confirmed_json, header_view, mempool_json, pending_json, signed_view
+from cairn.api.chain_json import block_json, confirmed_json, mempool_json, pending_json, signed_view
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import Block, ConfirmedTransaction, MempoolItem, PendingTransaction
+from cairn.domain.answers import Block, ConfirmedTransaction, Header, MempoolItem, PendingTransaction
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, BlockHeader, Tx, TxHash
 
 TX = Tx(
@@ -114,7 +114,7 @@ def test_a_block_has_its_header_and_the_hashes_of_its_transactions() -> None:
     hashes = b"\xaa" * 32 + b"\xbb" * 32
     block = json.loads(block_json(BLOCK_HASH, HEADER, hashes))
     assert block["transactions"] == ["0x" + "aa" * 32, "0x" + "bb" * 32]
-    header = header_view(BLOCK_HASH, HEADER)
+    header = Header.of(BLOCK_HASH, HEADER)
     assert block == {"transactions": block["transactions"]} | msgspec.to_builtins(header)
     assert json.loads(block_json(BLOCK_HASH, HEADER, b""))["transactions"] == []
 

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.chain_json import hex_text
 from cairn.api.events.hub import EventHub
 from cairn.api.events.messages import (
     BlocksSubscribed,
@@ -56,6 +55,7 @@ from cairn.domain.errors import (
     UnsupportedMediaType,
     UpgradeRequired,
 )
+from cairn.domain.json_fields import hex_text
 from cairn.domain.types import TxHash
 from cairn.time_shares import in_slices
 

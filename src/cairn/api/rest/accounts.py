@@ -18,7 +18,6 @@ from cairn.api.bodies import (
     encoded,
     read_json_body,
 )
-from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import (
     ACCOUNT,
@@ -53,7 +52,7 @@ from cairn.core.gateway import CoreGateway
 from cairn.domain.answers import AccountList, AccountState, ConfirmedTransaction, ListedAccount
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, BlockNotKept, InvalidField, InvalidQuery, MalformedJson
-from cairn.domain.json_fields import MAX_INT64, AnyAddressText, about, find_integer, titled
+from cairn.domain.json_fields import MAX_INT64, AnyAddressText, about, find_integer, hex_text, titled
 from cairn.domain.types import Address
 from cairn.store.history import MAX_POSITION, Search, Step
 from cairn.store.keys import EITHER, RECEIVED, SENT, Location

@@ -27,15 +27,7 @@ from cairn.api.bodies import (
     json_response,
     not_modified,
 )
-from cairn.api.chain_json import (
-    around_transactions,
-    confirmed_json,
-    header_view,
-    hex_text,
-    mempool_json,
-    pending_json,
-    signed_view,
-)
+from cairn.api.chain_json import around_transactions, confirmed_json, mempool_json, pending_json, signed_view
 from cairn.api.chain_reads import list_pending, reverted_meanwhile
 from cairn.api.chain_view import ChainView, wait_until
 from cairn.api.parameters import (
@@ -72,7 +64,7 @@ from cairn.domain.answers import (
     Transaction,
 )
 from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxDropped, TxNotFound, TxNotKept
-from cairn.domain.json_fields import described, titled
+from cairn.domain.json_fields import described, hex_text, titled
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.transactions import decode_record
 from cairn.domain.types import BlockHash, TxHash
@@ -204,7 +196,7 @@ class Lookups:
                 transaction=signed_view(tx),
                 transaction_index=position,
                 proof=[hex_text(node) for node in inclusion_proof(nodes, header[1].tx_count, position)],
-                header=header_view(*header),
+                header=Header.of(*header),
             ),
             form,
         )
@@ -347,7 +339,7 @@ class Lookups:
             if height < self._view.base:
                 cursor = None
                 break
-            items.append(form(_encode(header_view(*self._view.get_header(height)))))
+            items.append(form(_encode(Header.of(*self._view.get_header(height)))))
         headers = {"X-Total-Count": str(head - base + 1), "X-Block-Height": str(head)}
         headers |= page_links("/blocks", query, cursor)
         return array_response(items, headers)

@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.bodies import JSON_MEDIA_TYPE, REVALIDATE, StreamedResponse, cache_headers, json_response, not_modified
-from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import (
     ACCOUNT,
@@ -30,7 +29,7 @@ from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway
 from cairn.domain.crypto import keccak256, parse_address
 from cairn.domain.errors import InvalidQuery
-from cairn.domain.json_fields import about, titled
+from cairn.domain.json_fields import about, hex_text, titled
 from cairn.domain.proof_files import AccountFile, FinalityFile, HistoryFile, ProofFile, ReceiptFile, StatementFile
 from cairn.domain.types import Address, TxHash
 from cairn.time_shares import give_way

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.bodies import encoded, problem_of, read_json_body
-from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.parameters import parse_query
 from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, keyed_item, keyed_request
@@ -37,7 +36,7 @@ from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, K
 from cairn.domain.answers import Problem, Submitted, queued_reason
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError, RateLimited
-from cairn.domain.json_fields import AnyAddressText, about, find_bytes, ref
+from cairn.domain.json_fields import AnyAddressText, about, find_bytes, hex_text, ref
 from cairn.domain.transactions import build_tx, decode_tx, effective_price
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx
 from cairn.time_shares import give_way, in_slices

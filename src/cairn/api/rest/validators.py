@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.bodies import encoded, read_json_body
-from cairn.api.chain_json import hex_text
 from cairn.api.parameters import AMOUNTS, amounts_of
 from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway, ValidatorSet
 from cairn.domain.answers import EVIDENCE_KINDS, Evidence, UpdateSubmitted, Validator, Validators
 from cairn.domain.governance import MAX_UPDATE_BYTES
+from cairn.domain.json_fields import hex_text
 from cairn.domain.update_json import ValidatorUpdateJson, encode_public_key, parse_update_json
 from cairn.domain.updates import check_chain
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
-from cairn.api.chain_json import hex_text
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import ApiError, Internal, InvalidField, NodeError, Unavailable
-from cairn.domain.json_fields import find_bytes, find_decimal
+from cairn.domain.json_fields import find_bytes, find_decimal, hex_text
 from cairn.domain.types import MAX_UINT64, Address, BlockHash
 
 PARSE_ERROR = -32700

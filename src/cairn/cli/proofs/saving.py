@@ -24,9 +24,10 @@ from cairn.client.async_reads import PROBE
 from cairn.client.errors import ApiError, ClientError
 from cairn.client.models import AccountState
 from cairn.client.transport import Transport, delays, path_of
-from cairn.domain.certificates import hex_text, read_header, read_hex
+from cairn.domain.certificates import read_header, read_hex
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
+from cairn.domain.json_fields import hex_text
 from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenPayment, Trust
 from cairn.domain.proof_files import Descendant, HistoryFile, ProofFile, WitnessSignature, encode_file, read_file
 from cairn.domain.statement_checks import Proven, ProvenStatement

@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 
 from cairn.cli.report import DataUnusable
-from cairn.domain.certificates import hex_text, read_hex
+from cairn.domain.certificates import read_hex
 from cairn.domain.errors import DirectoryInUse, InvalidConfig, InvalidProof, StoreUnavailable
 from cairn.domain.evidence import EvidenceFile
 from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.json_fields import hex_text
 from cairn.domain.proof_checks import ProvenBlock, Trust, check_finality, witness_message
 from cairn.domain.proof_files import FinalityFile
 from cairn.store.directory import DirectoryLock, is_there, write_file

@@ -17,8 +17,8 @@ from cairn.cli.witness.memory import Memory
 from cairn.cli.witness.serving import Shown, WitnessServer
 from cairn.cli.witness.watching import Outcome, Query, Sighting, Watch
 from cairn.client.transport import Transport
-from cairn.domain.certificates import hex_text
 from cairn.domain.errors import InvalidConfig
+from cairn.domain.json_fields import hex_text
 
 TIMEOUT_S = 10.0
 CONTRADICTED = "CONTRADICTED"

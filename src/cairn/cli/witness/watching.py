@@ -14,11 +14,11 @@ import msgspec
 
 from cairn.cli.witness.memory import Memory
 from cairn.client.errors import ApiError, ClientError
-from cairn.domain.certificates import hex_text
 from cairn.domain.errors import InvalidProof
 from cairn.domain.evidence import EvidenceFile
 from cairn.domain.genesis import Genesis
 from cairn.domain.headers import encode_header
+from cairn.domain.json_fields import hex_text
 from cairn.domain.proof_checks import ProvenBlock, Trust, check_finality, check_history, read_block
 from cairn.domain.proof_files import FinalityFile, HistoryFile, ProofFile, read_file
 

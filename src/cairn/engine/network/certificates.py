@@ -4,9 +4,10 @@ import asyncio
 
 import msgspec
 
-from cairn.domain.certificates import Certificate, engine_chain_id, hex_text
+from cairn.domain.certificates import Certificate, engine_chain_id
 from cairn.domain.errors import EngineUnavailable, InvalidProof, NotSignedYet
 from cairn.domain.headers import encode_header
+from cairn.domain.json_fields import hex_text
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.types import BlockHash, BlockHeader
 from cairn.engine.network.commits import CommitSource, EngineCommit, signed_header

@@ -17,12 +17,12 @@ from cairn.domain.certificates import (
     engine_address,
     header_hash,
     header_leaves,
-    hex_text,
     validator_set_hash,
     vote_bytes,
 )
 from cairn.domain.ed25519 import verify
 from cairn.domain.errors import InvalidProof
+from cairn.domain.json_fields import hex_text
 
 MOST_AT_ONCE = 8
 """Signatures that are verified before the event loop gets its turn: about a millisecond."""
