@@ -5,7 +5,7 @@ It listens on a unix socket: what one side writes the other can read at once, so
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,9 @@ import httpx
 import msgspec
 
 from cairn.client import AsyncClient
+from cairn.client.errors import ClientError
 from cairn.client.transport import Amounts
+from tests.support.virtual_time import run_virtual
 
 RESET = "reset"
 """Instead of an answer, the connection ends."""
@@ -101,3 +103,19 @@ async def scripted(*script: bytes | str) -> AsyncGenerator[ScriptedServer, None]
             yield scripted_server
         finally:
             server.close()
+
+
+Use = Callable[[AsyncClient], Awaitable[object]]
+
+
+def run(use: Use, *script: bytes | str, timeout_s: float = 30.0) -> tuple[object, ScriptedServer]:
+    """What the client gives, or raises on purpose, when its requests are answered by the script."""
+
+    async def main() -> tuple[object, ScriptedServer]:
+        async with scripted(*script) as server, server.client(timeout_s) as client:
+            try:
+                return await use(client), server
+            except ClientError as error:
+                return error, server
+
+    return run_virtual(main())

@@ -26,7 +26,7 @@ from cairn.client.errors import (
 )
 from cairn.client.models import AccountState, ConfirmedTransaction, Probe, Submitted
 from cairn.client.transport import FIRST_DELAY_S, LONGEST_DELAY_S, Deadline, Query, Transport, delays
-from tests.support.scripted_server import DRIP, RESET, SILENCE, ScriptedServer, answer, problem, scripted
+from tests.support.scripted_server import DRIP, RESET, SILENCE, Use, answer, problem, run, scripted
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 pytestmark = pytest.mark.virtual_time
@@ -64,21 +64,6 @@ OTHER_CHAIN = {
     "mempool": {"pending": 0, "queued": 0, "limit": 1},
 }
 UNSIGNED = {"from": "0x" + "aa" * 20, "to": "0x" + "bb" * 20, "value": 1, "gas": 21_000}
-
-Use = Callable[[AsyncClient], Awaitable[object]]
-
-
-def run(use: Use, *script: bytes | str, timeout_s: float = 30.0) -> tuple[object, ScriptedServer]:
-    """What the client gives, or raises on purpose, when its requests are answered by the script."""
-
-    async def main() -> tuple[object, ScriptedServer]:
-        async with scripted(*script) as server, server.client(timeout_s) as client:
-            try:
-                return await use(client), server
-            except ClientError as error:
-                return error, server
-
-    return run_virtual(main())
 
 
 def timed(use: Use) -> Callable[[AsyncClient], Awaitable[tuple[object, float]]]:
@@ -239,39 +224,6 @@ def test_a_chosen_key_for_more_transfers_than_a_request_takes_is_refused_before_
     result, server = run(lambda client: client.submit_all([UNSIGNED] * 101, "a"), SUBMITTED)
     assert isinstance(result, InvalidField)
     assert not server.requests
-
-
-ADDRESS = "0x" + "aa" * 20
-
-
-@pytest.mark.parametrize(
-    ("field", "use"),
-    [
-        ("direction", lambda client: anext(client.payments(ADDRESS, 0, "sideways"))),
-        ("direction", lambda client: anext(client.payments(ADDRESS, 0, None))),
-        ("direction", lambda client: anext(client.payments_and_blocks(ADDRESS, 0, "Both"))),
-        ("direction", lambda client: anext(client.history(ADDRESS, direction="sideways"))),
-        ("addresses", lambda client: anext(client.payments([]))),
-        ("addresses", lambda client: anext(client.payments_and_blocks(iter([])))),
-        ("data", lambda client: anext(client.history(ADDRESS, data="0x123"))),
-        ("data", lambda client: anext(client.history(ADDRESS, data="invoice 4711"))),
-    ],
-)
-def test_payments_that_nobody_can_mean_are_refused_before_any_request(field: str, use: Use) -> None:
-    result, server = run(use, answer(200, OTHER_CHAIN))
-    assert isinstance(result, InvalidField)
-    assert result.field == field
-    assert not server.requests
-
-
-@pytest.mark.parametrize("data", [b"\x00\xff", "0x00ff", "0x00FF"])
-def test_a_history_is_searched_for_data_in_bytes_or_0x_text_in_both_directions(data: bytes | str) -> None:
-    async def found(client: AsyncClient) -> list[ConfirmedTransaction]:
-        return [tx async for tx in client.history(ADDRESS, data=data, direction="both")]
-
-    result, server = run(found, answer(200, []))
-    assert result == []
-    assert server.requests[0][0].split()[1] == f"/account/{ADDRESS}/txs?data=0x00ff&limit=1000"
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "ü", "a\r\nHost: b", "a\tb"])
@@ -538,9 +490,9 @@ async def test_a_node_of_another_chain_id_is_refused() -> None:
 
 def test_delays_grow_to_a_bound_and_differ() -> None:
     runs = [list(islice(delays(), 12)) for _ in range(20)]
-    for run in runs:
+    for drawn in runs:
         expected = FIRST_DELAY_S
-        for delay_s in run:
+        for delay_s in drawn:
             assert expected / 2 <= delay_s <= expected
             expected = min(2 * expected, LONGEST_DELAY_S)
     assert len({run[0] for run in runs}) > 1

@@ -26,7 +26,6 @@ from cairn.domain.certificates import (
     first_validators,
     header_hash,
     header_leaves,
-    hex_text,
     in_engine_order,
     lone_signer,
     validator_set_hash,
@@ -36,6 +35,7 @@ from cairn.domain.ed25519 import public_key_of, sign
 from cairn.domain.errors import InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, dev_genesis, genesis_outcome, parse_genesis
 from cairn.domain.headers import block_hash, encode_header
+from cairn.domain.json_fields import hex_text
 from cairn.domain.types import BlockHeader
 
 COMMITTED = 2
