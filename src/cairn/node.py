@@ -19,6 +19,7 @@ import structlog
 from cairn.api.server import certificates
 from cairn.api.server.http_server import BACKLOG
 from cairn.api.worker import run_worker
+from cairn.board import Board
 from cairn.cometbft import CometBFT, CometBftLog
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
 from cairn.core.gateway import UNOBSERVED, Observing
@@ -72,10 +73,11 @@ CoreEntry = Callable[
         Observing,
         Reread,
         KeyFiles | None,
+        Board,
     ],
     int,
 ]
-WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread, bytes], None]
+WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread, bytes, Board], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,13 @@ class Node:
         live = LiveSettings(self.settings, self.read_settings, check_tls)
         # Once, for all workers: it may name a million accounts.
         genesis_file = encode_genesis(self.genesis)
+        # Before the first fork, so that all processes have it, also those that are started later.
+        board = Board()
         with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
             supervisor = Supervisor(
-                core=partial(self._run_core, listener, runtime_dir, live, SeenChain(self.begun_file)),
+                core=partial(self._run_core, listener, runtime_dir, live, SeenChain(self.begun_file), board),
                 workers=[
-                    partial(self._run_worker, index, listener, runtime_dir, live, genesis_file)
+                    partial(self._run_worker, index, listener, runtime_dir, live, genesis_file, board)
                     for index in range(self.settings.workers)
                 ],
                 drain_delay_s=self.settings.drain_delay_s,
@@ -140,7 +144,13 @@ class Node:
             return supervisor.run()
 
     def _run_core(
-        self, listener: socket.socket, runtime_dir: Path, live: LiveSettings, seen: SeenChain, lifeline: int
+        self,
+        listener: socket.socket,
+        runtime_dir: Path,
+        live: LiveSettings,
+        seen: SeenChain,
+        board: Board,
+        lifeline: int,
     ) -> int:
         listener.close()
         return self.core(
@@ -155,6 +165,7 @@ class Node:
             self.observing,
             partial(reread, live),
             self.key_files,
+            board,
         )
 
     def _engine(self, runtime_dir: Path) -> EngineChild | None:
@@ -178,6 +189,7 @@ class Node:
         runtime_dir: Path,
         live: LiveSettings,
         genesis_file: bytes,
+        board: Board,
         lifeline: int,
     ) -> int:
         scratch_dir = runtime_dir / f"worker-{index}"
@@ -196,6 +208,7 @@ class Node:
                 self.genesis.chain_id,
                 partial(reread, live),
                 genesis_file,
+                board,
             )
         except Fatal as failure:
             print_fatal(failure)

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cairn.board import Board
 from cairn.domain.errors import MempoolFull, Rejected
 from cairn.domain.types import TRANSFER_GAS, Tx
 from cairn.mempool.pool import Admitted, Mempool, PoolLimits
@@ -48,11 +49,14 @@ class MempoolMachine(RuleBasedStateMachine):
             self.state.put(address(sender), 3_000_000, 5)
         self.now = 1_000
         self.seen: list[Tx] = []
+        self.board = Board()
+        self.known: dict[int, tuple[int, object]] = {}
+        """What the board and the mempool last said of each sender."""
 
     @initialize(limits=LIMITS)
     def start(self, limits: PoolLimits) -> None:
         self.limits = limits
-        self.pool = Mempool(RULES, limits, self.state)
+        self.pool = Mempool(RULES, limits, self.state, board=self.board)
         self.model = MempoolModel(RULES, limits, self.state)
 
     # What comes in.
@@ -163,7 +167,8 @@ class MempoolMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         up_s = self.pool.up_s
-        self.pool = Mempool(RULES, self.limits, self.state)
+        self.board.begin()
+        self.pool = Mempool(RULES, self.limits, self.state, board=self.board)
         self.pool.up_s = up_s
         for tx_hash, reason in self.model.dropped.items():
             self.pool.drops.add(tx_hash, reason)
@@ -210,6 +215,19 @@ class MempoolMachine(RuleBasedStateMachine):
         for tx in self.seen:
             assert (self.pool.find(tx.hash) is not None) == (tx.hash in held)
             assert self.pool.drops.get(tx.hash) == self.model.dropped.get(tx.hash)
+
+    @invariant()
+    def the_board_shows_what_is_held_and_every_change(self) -> None:
+        assert self.board.counts == (self.pool.pending_count, self.pool.queued_count)
+        for sender in SENDERS:
+            who = address(sender)
+            entries = self.pool.page(self.limits.size, sender=who).entries
+            assert self.board.holds(who) is bool(entries)
+            said = [(entry.tx.hash, self.pool.find_missing_nonce(entry)) for entry in entries]
+            # Without any, the next nonce is that of the account, which is no part of the mempool.
+            changes, before = self.board.changes_of(who), self.known.get(sender)
+            assert before is None or before[0] != changes or before[1] == said
+            self.known[sender] = changes, said
 
     def teardown(self) -> None:
         if not hasattr(self, "pool"):

@@ -105,6 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def chain_equals_model(self) -> None:
+        assert self.chain.board.head == self.chain.watermark.height() == self.chain.visible
         self.check(self.chain)
 
     def check(self, reader: ChainReader) -> None:

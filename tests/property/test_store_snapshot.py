@@ -134,6 +134,7 @@ class PruneMachine(RuleBasedStateMachine):
 
     @invariant()
     def chain_equals_model(self) -> None:
+        assert self.chain.board.head == self.chain.watermark.height() == self.chain.visible
         assert self.chain.base == self.base
         self.check(self.chain)
 

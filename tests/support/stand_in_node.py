@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cairn import supervisor
 from cairn.api.server import certificates
+from cairn.board import Board
 from cairn.config import Settings, load_settings
 from cairn.core.gateway import Observing
 from cairn.domain.errors import Corrupt
@@ -27,7 +28,7 @@ from tests.support.pace import PATIENCE_S
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
     lifeline: int, abci_socket: Path | None, seen: SeenChain, observing: Observing, reread: Reread,
-    key_files: KeyFiles | None,
+    key_files: KeyFiles | None, board: Board,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))
@@ -40,7 +41,7 @@ def run_core(
 
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
-    chain_id: int, reread: Reread, genesis_file: bytes,
+    chain_id: int, reread: Reread, genesis_file: bytes, board: Board,
 ) -> None:  # fmt: skip
     (scratch_dir / f"life-{os.getpid()}").touch()
     lives = len(list(scratch_dir.iterdir()))

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from cairn.api.chain_reads import ChainReads, reverted_meanwhile
+from cairn.board import Board
 from cairn.core.gateway import ChainInfo
 from cairn.domain.errors import (
     BlockNotFound,
@@ -59,9 +60,11 @@ class ChainView(ChainReads):
         chain_id: int | None = None,
         on_fatal: Callable[[Fatal], None] | None = None,
         genesis_file: bytes = b"",
+        board: Board | None = None,
     ) -> None:
-        """`chain_id` is for answers before the core has announced it."""
+        """`chain_id` is for answers before the core has announced it. `board` is that of the node's cores."""
         super().__init__()
+        self.board = board or Board()
         self.genesis_file = genesis_file
         """The canonical genesis.json: all that whoever checks a proof needs besides the proof."""
         self._scratch_dir = scratch_dir
@@ -75,6 +78,8 @@ class ChainView(ChainReads):
         self._waiting: dict[TxHash, set[asyncio.Future[None]]] = {}
         self.chain_id = chain_id
         self.info: ChainInfo | None = None
+        self._generation = -1
+        """The board's, while it shows the chain that this worker reads."""
         self.reverts = 0
         """How often the chain was reverted, as far as this worker knows."""
         self.phase: Phase = "starting"
@@ -103,6 +108,7 @@ class ChainView(ChainReads):
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id, self.reverts = info, info.chain_id, info.reverts
+        self._generation = info.generation if info.generation % 2 else -1
         # The core announces its head next; earlier announcements may be of blocks that were reverted.
         self.announced = -1
         if is_reverted:
@@ -197,13 +203,13 @@ class ChainView(ChainReads):
     async def reach_head(self) -> int:
         """Return the newest height on disk, once reads show it. No block above it has been announced.
 
-        It is read from the watermark and not from the core, so that reads work whatever the core is doing.
+        It is not asked of the core, so that reads work whatever the core is doing.
         """
         if self._store is None and self.phase == "ready":
             # It could not be opened yet; it will be tried again.
             await self.reach(0)
         try:
-            newest = self._reader().watermark.height()
+            newest = self.board.head if self.is_live else self._reader().watermark.height()
         except Fatal:
             if self.phase != "unavailable":
                 raise
@@ -213,6 +219,19 @@ class ChainView(ChainReads):
             self.on_commit(newest)
             await self.reach(newest)
         return self.height
+
+    def is_at_head(self) -> bool:
+        """Whether reads show the newest block without waiting for anything. Catches up first, if need be.
+
+        Then whatever was read from the board before is of the chain that is read now, or of an earlier block of it.
+        """
+        # Before `is_live`: then it is the height of that core.
+        newest = self.board.head
+        if not self.is_live:
+            return False
+        if newest > self.height:
+            self.on_commit(newest)
+        return self.height >= newest
 
     async def reach(self, height: int, timeout_s: float = 5.0) -> None:
         """Return once reads show `height`. Raises `StoreUnavailable` if that never happens."""
@@ -280,6 +299,14 @@ class ChainView(ChainReads):
             self._wake(tx_hash)
 
     # Whether there is anything to read.
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the board is that of the core which this worker is connected to, and the core is ready.
+
+        Without one the watermark tells what is on disk, also if the core was killed before it told anybody.
+        """
+        return self.phase == "ready" and self.board.generation == self._generation
 
     def get_info(self) -> ChainInfo:
         """What the core has announced of the chain. Raises `Unavailable` until then."""

@@ -22,6 +22,7 @@ from cairn.api.rpc.transaction_methods import import_encoder
 from cairn.api.server.certificates import Certificates, Pair
 from cairn.api.server.http_server import Server
 from cairn.api.server.server_state import ServerState
+from cairn.board import Board
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.core.link import LinkClient
@@ -39,14 +40,16 @@ log = structlog.get_logger("cairn.api")
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
     chain_id: int | None = None, reread: Callable[[], Settings] | None = None, genesis_file: bytes = b"",
+    board: Board | None = None,
 ) -> None:  # fmt: skip
     """Run until SIGTERM, or until `lifeline` ends because the supervisor died. Raises `Fatal` for a damaged store.
 
     `chain_id` is for answers before the core has announced it. `reread` gives the settings when they may have changed.
-    `genesis_file` is the canonical genesis.json.
+    `genesis_file` is the canonical genesis.json. `board` is that of all cores and workers of this node.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uvloop.run(Worker(settings, scratch_dir, chain_id, index, reread, genesis_file).run(sock, core_socket, lifeline))
+    worker = Worker(settings, scratch_dir, chain_id, index, reread, genesis_file, board)
+    uvloop.run(worker.run(sock, core_socket, lifeline))
     log.debug("worker stopped", worker=index)
 
 
@@ -59,12 +62,13 @@ class Worker:
         index: int = 0,
         reread: Callable[[], Settings] | None = None,
         genesis_file: bytes = b"",
+        board: Board | None = None,
     ) -> None:
         self._index = index
         self._settings = settings
         self._reread = reread
         self._failure: Fatal | None = None
-        self._view = ChainView(scratch_dir, chain_id, self._fail, genesis_file)
+        self._view = ChainView(scratch_dir, chain_id, self._fail, genesis_file, board)
         self._hub = EventHub(self._view, settings)
         self._view.subscribe(self._hub)
 

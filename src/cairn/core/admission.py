@@ -335,6 +335,7 @@ class Admissions(SubmissionCalls):
 
     def fail(self, failure: BaseException) -> None:
         """End this core: nothing more is admitted, and what waits for its sync is refused."""
+        self._chain.board.close()
         if not self.failed.done():
             self.failed.set_exception(failure)
         self._flushed.set()

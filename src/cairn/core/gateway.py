@@ -118,6 +118,8 @@ class ChainInfo(msgspec.Struct, frozen=True):
     """How often a dev chain was reverted. What was read before the last revert is void."""
     reverted_to: int = 0
     """The latest height right after the last revert."""
+    generation: int = 0
+    """The board's, while it shows this chain."""
 
 
 class Status(msgspec.Struct, frozen=True):

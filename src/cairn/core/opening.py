@@ -6,6 +6,7 @@ from pathlib import Path
 
 import structlog
 
+from cairn.board import Board
 from cairn.config import Settings
 from cairn.core.admission import journal_left
 from cairn.core.gateway import ChainObserver, MempoolListener
@@ -37,23 +38,28 @@ def open_core(
     observer: ChainObserver | None = None,
     begun: Path | None = None,
     signing_keys: SigningKeys | None = None,
+    board: Board | None = None,
 ) -> Core:
     """Open the store, then restore the mempool from the journal.
 
     `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
     this head is opened, and none is started; nor with `begun`, the file that says that there is one. `pace` is that
     of the previous core, to keep its block times. `signing_keys` are those of a node that makes its blocks alone; a dev
-    chain's is always there.
+    chain's is always there. `board` shows the workers the head and the mempool.
     """
+    board = board or Board()
+    board.begin()
     with contextlib.ExitStack() as opened:
-        chain = ChainStore.open(data_dir, genesis, seen, begun)
+        chain = ChainStore.open(data_dir, genesis, seen, begun, board)
         opened.callback(chain.close)
         signer = None if genesis.signer is None else BlockSigner(chain, signing_keys or SigningKeys())
         journal = Journal.open(journal_path(data_dir), chain.watermark)
         opened.callback(journal.close)
-        pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=settings.engine != "embedded")
+        is_shared = settings.engine != "embedded"
+        pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=is_shared, board=board)
         restore(pool, journal, chain)
         opened.pop_all()
+    board.open()
     pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
     return Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer, signer)
 

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 import uvloop
 
+from cairn.board import Board
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
 from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Status, TxStatus
@@ -58,18 +59,20 @@ def run_core(
     observing: Observing = UNOBSERVED,
     reread: Callable[[], Settings] | None = None,
     key_files: KeyFiles | None = None,
+    board: Board | None = None,
 ) -> int:
     """Run until the stop. Returns the exit code; the reason is printed on standard error.
 
     `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
     cores of this node have had on disk. `observing` is entered here, for as long as the core lives. `reread` is called
     when the settings may have changed; of those that can change, only the log level concerns the core. `key_files`
-    hold the key that a node signs its blocks with, if it makes them alone; on a dev chain everybody has it.
+    hold the key that a node signs its blocks with, if it makes them alone; on a dev chain everybody has it. `board` is
+    that of all cores and workers of this node.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with observing as observer:
-            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, observer, key_files)
+            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, observer, key_files, board)
             uvloop.run(core.run(core_socket, lifeline, reread))
     except Fatal as failure:
         print_fatal(failure)
@@ -90,6 +93,7 @@ class CoreProcess(LinkedCore):
         seen: SeenChain | None = None,
         observer: ChainObserver | None = None,
         key_files: KeyFiles | None = None,
+        board: Board | None = None,
     ) -> None:
         """Read the signing keys. Raises `NoSigningKey`."""
         self._settings = settings
@@ -117,6 +121,7 @@ class CoreProcess(LinkedCore):
             pace=Pace(settings.block_time_s, settings.empty_blocks),
             observer=observer,
             signing_keys=SigningKeys(key_files),
+            board=board or Board(),
         )
 
     async def run(self, core_socket: Path, lifeline: int, reread: Callable[[], Settings] | None = None) -> None:

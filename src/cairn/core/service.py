@@ -178,6 +178,7 @@ class Core(CoreGateway):
         self.admissions.close()
         self._arrivals.close()
         self._lookups.close()
+        self._chain.board.close()
         self._journal.close()
         self._chain.close()
 
@@ -227,6 +228,7 @@ class Core(CoreGateway):
             signs_for=list(self._keys),
             reverts=reverts.done + reverts.is_decided,
             reverted_to=reverts.to_height,
+            generation=self._chain.board.generation,
         )
 
     # Calls.

@@ -7,6 +7,7 @@ from itertools import islice, takewhile
 import msgspec
 from sortedcontainers import SortedList
 
+from cairn.board import Board
 from cairn.domain.rules import SenderBudget
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, Account, Address, Tx, TxHash
 
@@ -154,7 +155,8 @@ class Ranking:
 
 
 class Order:
-    def __init__(self) -> None:
+    def __init__(self, board: Board | None = None) -> None:
+        self._board = board or Board()
         self.by_sender: dict[Address, SenderTxs] = {}
         """By sender, for all that have a transaction here; changed only here."""
         self.entries: dict[TxHash, Entry] = {}
@@ -227,6 +229,7 @@ class Order:
     # Changes.
 
     def add(self, sender_txs: SenderTxs, entry: Entry) -> None:
+        self._board.note(sender_txs.sender, 1)
         self.by_sender[sender_txs.sender] = sender_txs
         self.entries[entry.tx.hash] = entry
         sender_txs.cost += entry.tx.cost
@@ -241,6 +244,7 @@ class Order:
             self._lead(sender_txs, first)
 
     def replace(self, sender_txs: SenderTxs, old: Entry, new: Entry) -> None:
+        self._board.note(sender_txs.sender, 0)
         del self.entries[old.tx.hash]
         self.entries[new.tx.hash] = new
         sender_txs.cost += new.tx.cost - old.tx.cost
@@ -256,6 +260,7 @@ class Order:
     def remove(self, entry: Entry, up_s: int) -> None:
         """Remove one. Later ones of its sender are queued from now on; `up_s` is now."""
         sender_txs = self.txs_of_sender(entry)
+        self._board.note(sender_txs.sender, -1)
         del self.entries[entry.tx.hash]
         sender_txs.cost -= entry.tx.cost
         if entry.lead == QUEUED:
@@ -282,6 +287,7 @@ class Order:
                 self._unqueue(sender_txs, entry)
             departed += overtaken
             self._take_queued(sender_txs)
+        self._board.note(sender_txs.sender, -len(departed))
         for entry in departed:
             del self.entries[entry.tx.hash]
             sender_txs.cost -= entry.tx.cost

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from cairn.board import Board
 from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.rules import validate_tx
@@ -56,18 +57,21 @@ class Mempool:
     `state` may change only together with `confirm`: both must show the same confirmed nonces at every admission.
     """
 
-    def __init__(self, rules: Rules, limits: PoolLimits, state: StateView, *, is_shared: bool = False) -> None:
+    def __init__(
+        self, rules: Rules, limits: PoolLimits, state: StateView, *, is_shared: bool = False, board: Board | None = None
+    ) -> None:
         """`is_shared`: other nodes make blocks too, and may confirm what is no longer here.
 
-        What leaves a shared mempool is `unheld`. It has ended only when its nonce is used.
+        What leaves a shared mempool is `unheld`. It has ended only when its nonce is used. `board` shows every change.
         """
+        self._board = board or Board()
         self.is_shared = is_shared
         self._rules = rules
         self._limits = limits
         self._state = state
-        self.order = Order()
+        self.order = Order(self._board)
         """The transactions; changed only here."""
-        self.unheld = Unheld()
+        self.unheld = Unheld(self._board)
         self.drops = RecentDrops(DROPS_REMEMBERED)
         """Those that can no longer be confirmed."""
         self.forgotten: list[TxHash] = []
@@ -173,6 +177,7 @@ class Mempool:
         self.drops.pop(tx.hash, None)
         if self.unheld.by_hash:
             self.unheld.pop(tx.hash)
+        self._show_counts()
         return Admitted(added=True, queued=entry.lead == QUEUED, dropped=dropped)
 
     def restore(self, tx: Tx, received_at: int, queued_since: int | None = None) -> Admitted:
@@ -212,25 +217,34 @@ class Mempool:
         confirmed = {tx.hash for tx in txs}
         for tx_hash in confirmed:
             self.drops.pop(tx_hash, None)
-        senders = {tx.sender: None for tx in txs}
-        return [drop for sender in senders for drop in self._settle(sender, self._end, confirmed)]
+        return self._settle_all({tx.sender: None for tx in txs}, self._end, confirmed)
 
     def settle_all(self) -> list[Drop]:
         """Drop what is no longer valid, after the state has changed by more than a block."""
-        return [drop for sender in self._senders() for drop in self._settle(sender, self._end)]
+        return self._settle_all(self._senders(), self._end)
 
     def settle_after_unseen_blocks(self) -> list[Drop]:
         """Forget what is no longer valid, after blocks that were never seen here: they may have confirmed it."""
-        return [drop for sender in self._senders() for drop in self._settle(sender, self._forget_passed)]
+        return self._settle_all(self._senders(), self._forget_passed)
 
     def _senders(self) -> dict[Address, None]:
         return dict.fromkeys([*self.order.by_sender, *self.unheld.senders()])
+
+    def _settle_all(
+        self,
+        senders: Iterable[Address],
+        end: Callable[[Iterable[TxHash]], list[Drop]],
+        confirmed: Set[TxHash] = frozenset(),
+    ) -> list[Drop]:
+        dropped = [drop for sender in senders for drop in self._settle(sender, end, confirmed)]
+        self._show_counts()
+        return dropped
 
     def _settle(
         self,
         sender: Address,
         end: Callable[[Iterable[TxHash]], list[Drop]],
-        confirmed: Set[TxHash] = frozenset(),
+        confirmed: Set[TxHash],
     ) -> list[Drop]:
         """Call `end` with those of the sender whose nonces are used, except the confirmed ones."""
         sender_txs = self.order.by_sender.get(sender)
@@ -273,14 +287,19 @@ class Mempool:
         if entry is not None:
             self.order.remove(entry, self.up_s)
         self.unheld.pop(tx_hash)
+        self._show_counts()
 
     def expire(self) -> list[Drop]:
         """Drop transactions that were queued for `lifetime_s`. What can be mined stays, however old it is."""
         up_s = self.up_s - self._limits.lifetime_s
         return [self._drop(entry, "expired") for entry in self.order.queued_since(up_s)]
 
+    def _show_counts(self) -> None:
+        self._board.show_counts(self.order.pending_count, self.order.queued_count)
+
     def _drop(self, entry: Entry, reason: DropReason) -> Drop:
         self.order.remove(entry, self.up_s)
+        self._show_counts()
         return self._leave(entry, reason)
 
     def _leave(self, entry: Entry, reason: DropReason) -> Drop:

@@ -4,6 +4,7 @@ from itertools import islice
 
 import msgspec
 
+from cairn.board import Board
 from cairn.domain.types import Address, DropReason, Tx, TxHash
 
 MOST = 10_000
@@ -24,7 +25,8 @@ class UnheldTx(msgspec.Struct, frozen=True, gc=False):
 class Unheld:
     """The newest ones only. Beyond the limits, the oldest are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, board: Board | None = None) -> None:
+        self._board = board or Board()
         self.by_hash: dict[TxHash, UnheldTx] = {}
         """Changed only here."""
         self._by_sender: dict[Address, dict[TxHash, None]] = {}
@@ -39,6 +41,7 @@ class Unheld:
     def add(self, unheld: UnheldTx) -> list[TxHash]:
         """Returns those that are forgotten for it."""
         tx = unheld.tx
+        self._board.note(tx.sender, 0)
         self.by_hash[tx.hash] = unheld
         of_sender = self._by_sender.setdefault(tx.sender, {})
         of_sender[tx.hash] = None
@@ -53,6 +56,7 @@ class Unheld:
         """Forget it, if it is here."""
         unheld = self.by_hash.pop(tx_hash, None)
         if unheld is not None:
+            self._board.note(unheld.tx.sender, 0)
             of_sender = self._by_sender[unheld.tx.sender]
             del of_sender[tx_hash]
             if not of_sender:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from cairn.board import Board
 from cairn.domain.certificates import BlockSignature, Step, signed_height
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
@@ -140,6 +141,7 @@ class ChainStore(ChainReader):
         database: Database,
         watermark: Watermark,
         found: FoundChain | None,
+        board: Board,
     ) -> None:
         super().__init__(database, visible=-1)
         self.directory = directory
@@ -148,6 +150,8 @@ class ChainStore(ChainReader):
         self._lock = lock
         self.watermark = watermark
         """How much of the chain and of its journal is certainly on disk."""
+        self.board = board
+        """Where workers see the newest height."""
         self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self._compaction = Compaction(directory, database)
@@ -171,12 +175,17 @@ class ChainStore(ChainReader):
 
     @classmethod
     def open(
-        cls, directory: Path, genesis: Genesis, seen: SeenHead | None = None, begun: Path | None = None
+        cls,
+        directory: Path,
+        genesis: Genesis,
+        seen: SeenHead | None = None,
+        begun: Path | None = None,
+        board: Board | None = None,
     ) -> "ChainStore":
         """Open the store in `directory`, or start a chain in an empty one. A directory that is refused is not changed.
 
         With `seen` it is reopened: no new chain is started, and it must be the chain that had this head. `begun` is the
-        file that says that there is a chain, if there is one: then none is started either.
+        file that says that there is a chain, if there is one: then none is started either. `board` shows the head.
         Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `ChainMissing`, `Corrupt` or `StoreUnavailable`.
         """
         if seen is not None:
@@ -203,7 +212,7 @@ class ChainStore(ChainReader):
             reverts = finish_revert(directory)
             watermark = Watermark.open(watermark_path(directory))
             database, chain = _open_database(directory, genesis, found)
-            store = cls(directory, genesis, lock, database, watermark, chain)
+            store = cls(directory, genesis, lock, database, watermark, chain, board or Board())
             if seen is not None and reverts <= seen.reverts:
                 store._check_same_chain(seen)
             return store
@@ -427,7 +436,7 @@ class ChainStore(ChainReader):
         height = block.header.height
         # After the block's sync, so that it never claims too much; before the announcement, so that the loss of an
         # announced block is always noticed.
-        self.watermark.advance(height)
+        self._tell(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
         self.tree.apply(outcome.state.tree)
         changed = len(outcome.state.tree.levels[0]) if outcome.state.tree.levels else 0
@@ -436,6 +445,13 @@ class ChainStore(ChainReader):
         self.governance = outcome.governance or self.governance
         if outcome.changes_state:
             self.state_block_hash = block.hash
+
+    def _tell(self, height: int) -> None:
+        """Show workers that a block is on disk, before anybody is told."""
+        # The board first: a worker that catches up goes by the watermark, and one that goes by the board must not show
+        # less. If the watermark cannot be written, or the node is killed, the block is there at the next opening.
+        self.board.show_head(height)
+        self.watermark.advance(height)
 
     def _add_block(self, batch: WriteBatch, outcome: BlockOutcome) -> None:
         block = outcome.block
@@ -528,7 +544,7 @@ class ChainStore(ChainReader):
         self.base = found.base
         self.watermark.tell_oldest(self.base)
         # The opening has written and synced what it recovered from the log, so the watermark may include it.
-        self.watermark.advance(self.visible)
+        self._tell(self.visible)
         # If the node ended during a restore: before its last step nothing of it counts, after it everything.
         self.clear_restore()
 

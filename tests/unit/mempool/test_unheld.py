@@ -2,6 +2,7 @@
 
 import pytest
 
+from cairn.board import Board
 from cairn.mempool import unheld as unheld_module
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import Unheld, UnheldTx
@@ -40,6 +41,20 @@ def test_beyond_the_limit_of_all_the_oldest_is_forgotten(monkeypatch: pytest.Mon
     each = [left(sender, 0) for sender in (1, 2, 3)]
     assert [unheld.add(one) for one in each] == [[], [], [each[0].tx.hash]]
     assert unheld.senders() == [each[1].tx.sender, each[2].tx.sender]
+
+
+def test_each_that_comes_or_goes_is_a_change_of_its_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unheld_module, "MOST", 2)
+    board = Board()
+    unheld = Unheld(board)
+    each = [left(sender, 0) for sender in (1, 2, 3)]
+    for one in each:
+        unheld.add(one)
+    # The first one had to go for the third.
+    assert [board.changes_of(one.tx.sender) for one in each] == [2, 1, 1]
+    unheld.settle(each[1].tx.sender, 1)
+    assert [board.changes_of(one.tx.sender) for one in each] == [2, 2, 1]
+    assert not any(board.holds(one.tx.sender) for one in each), "the next nonce does not depend on them"
 
 
 def shared_pool(size: int = 10) -> tuple[Mempool, Accounts]:
