@@ -25,6 +25,7 @@ from websockets.asyncio.client import unix_connect
 
 import cairn
 from cairn.api.worker import Worker
+from cairn.board import Board
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
 from cairn.domain.transactions import encode_tx
@@ -216,11 +217,13 @@ async def traced_node(genesis: Genesis, **changes: object) -> AsyncIterator[Trac
         scratch, core_socket = directory / "scratch", directory / "core.sock"
         scratch.mkdir()
         (worker_lifeline, worker_keep), (core_lifeline, core_keep) = os.pipe(), os.pipe()
-        serving = Worker(chosen, scratch, CHAIN_ID)
+        board = Board()
+        serving = Worker(chosen, scratch, CHAIN_ID, board=board)
         # A step that takes long on a busy machine would be followed by a round of its own.
         serving._hub.shares.clock = TickingClock()
         worker = serving.run(listener, core_socket, worker_lifeline)
-        core = CoreProcess(genesis, directory / "data", chosen, KEYS, node.abci).run(core_socket, core_lifeline)
+        process = CoreProcess(genesis, directory / "data", chosen, KEYS, node.abci, board=board)
+        core = process.run(core_socket, core_lifeline)
         parts = [asyncio.create_task(worker), asyncio.create_task(core)]
         await node.ready()
         try:

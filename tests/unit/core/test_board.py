@@ -14,10 +14,11 @@ from cairn.config import Settings
 from cairn.core import opening
 from cairn.core.service import Core
 from cairn.domain.errors import MempoolFull, StoreUnavailable
+from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Address
 from cairn.store.journal import Journal
 from cairn.store.watermark import Watermark
-from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, Told, dev_genesis, make_block, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, Told, make_block, settings, signed
 
 pytestmark = pytest.mark.virtual_time
 
