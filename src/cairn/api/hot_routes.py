@@ -18,7 +18,8 @@ from cairn.api.bodies import encode_problem, is_json
 from cairn.api.chain_view import ChainView
 from cairn.api.rest.submissions import Submitter, submitted
 from cairn.api.rpc.caller import Caller
-from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
+from cairn.api.rpc.calls import SUBMITTING, find_call
+from cairn.api.rpc.dispatch import LARGE_BYTES, Dispatcher, Promised, Unanswered
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.exchange import AnswerFuture, Exchange, HotRoute
 from cairn.api.server.http_heads import NO_STORE, STATUS_LINES, Header, encode_lines, whole_response
@@ -27,7 +28,7 @@ from cairn.core.gateway import Admission
 from cairn.domain.answers import Probe
 from cairn.domain.errors import Internal, NodeError, ShuttingDown
 from cairn.domain.types import TxHash
-from cairn.time_shares import QueueName, TimeShares
+from cairn.time_shares import QueueName, TimeShares, never
 
 MAX_HOT_BODY_BYTES = 4_096
 """A transaction has some 450 bytes, and most calls have fewer."""
@@ -102,7 +103,7 @@ class HealthRoute:
     def begin(self, request: Exchange, used_s: float) -> bytes:
         return self._answer
 
-    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
+    def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
         raise AssertionError("it answers at once")
 
 
@@ -130,7 +131,7 @@ class SubmitRoute:
         except NodeError as refused:
             return self._heads.problem(refused)
 
-    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
+    def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
         if answering.cancelled() or answering.exception() is not None:
             return (self._heads.failure_of(answering),)
         admission: Admission = answering.result()
@@ -155,19 +156,43 @@ class CallRoute:
         self._heads = heads
 
     def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
-        body = request.body
-        caller = Caller(request.address, self._limiter, request.is_gone, already_counted=1)
-        answering = self._calls.answer(body, caller)
-        if SUBMITTING.encode() in body:
-            answering = self._shares.run(request.payer, answering, "submissions", used_s=used_s)
+        call, shares, payer = find_call(request.body), self._shares, request.payer
+        if call is None:
+            # A batch, or something unusual.
+            queue: QueueName = "submissions" if SUBMITTING.encode() in request.body else "reads"
+            answering = self._calls.answer(request.body, self._caller_of(request))
         else:
-            answering = self._shares.run(request.payer, answering, "reads", request.is_gone, used_s)
-        return asyncio.get_running_loop().create_task(answering)
+            queue = call.queue
+            began = shares.begin(payer, queue)
+            if began is None:
+                answering = self._calls.answer_call(call, self._caller_of(request))
+            else:
+                begun = self._calls.begin(call)
+                shares.end(payer, queue, began, used_s)
+                if begun is None:
+                    return self._heads.no_content
+                if isinstance(begun, bytes):
+                    return self._heads.ok + b"%d\r\n\r\n" % len(begun) + begun
+                if isinstance(begun.result, Promised):
+                    request.asked = begun
+                    return begun.result.future
+                used_s, answering = 0.0, self._calls.finish(begun, self._caller_of(request))
+        # What is submitted is submitted, whether its client waits for the answer or not.
+        is_gone = never if queue == "submissions" else request.is_gone
+        return asyncio.get_running_loop().create_task(shares.run(payer, answering, queue, is_gone, used_s))
 
-    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
-        if answering.cancelled() or answering.exception() is not None:
+    def _caller_of(self, request: Exchange) -> Caller:
+        return Caller(request.address, self._limiter, request.is_gone, already_counted=1)
+
+    def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
+        if answering.cancelled():
             return (self._heads.failure_of(answering),)
-        answer: bytes | None = answering.result()
+        if isinstance(request.asked, Unanswered):
+            answer = self._calls.settle(request.asked)
+        elif answering.exception() is not None:
+            return (self._heads.failure_of(answering),)
+        else:
+            answer = answering.result()
         if answer is None:
             return (self._heads.no_content,)
         head = self._heads.ok + b"%d\r\n\r\n" % len(answer)
@@ -192,7 +217,7 @@ class ConfirmedRoute:
             return None
         return None if body is None else self._heads.ok + b"%d\r\n\r\n" % len(body) + body
 
-    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
+    def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
         raise AssertionError("it answers at once")
 
 

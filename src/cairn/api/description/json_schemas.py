@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from cairn.api.rpc.dispatch import MAX_BATCH
+from cairn.api.rpc.calls import MAX_BATCH
 from cairn.domain.json_fields import ref
 
 Json = dict[str, Any]

@@ -6,7 +6,8 @@ from itertools import accumulate
 import msgspec
 
 from cairn.api.chain_reads import AnswerCache, CommonWork, list_pending, reverted_meanwhile
-from cairn.api.rpc.dispatch import LongResult, long_array, long_data, rpc_method, with_long_array
+from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.long_results import LongResult, long_array, long_data, with_long_array
 from cairn.api.rpc.objects import (
     BlockPlace,
     Json,

@@ -2,77 +2,90 @@
 
 import asyncio
 import inspect
-from binascii import hexlify
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
+from functools import partial
 from itertools import chain
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from cairn.api.rpc.caller import CallBatch, Caller, current_batch, current_caller
+from cairn.api.rpc.calls import (
+    MAX_BATCH,
+    PARSED_AT_ONCE,
+    Call,
+    RequestId,
+    expects_answer,
+    find_call,
+    id_of,
+    may_submit,
+    may_wait,
+    outline_of,
+    parse_json,
+    parse_request,
+    parsed_part,
+    split_batch,
+)
+from cairn.api.rpc.long_results import LongResult, joined, long_array
 from cairn.api.rpc.values import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     LIMIT_EXCEEDED,
-    PARSE_ERROR,
     InvalidParams,
     MethodNotFound,
     RpcError,
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
-from cairn.time_shares import QueueName, TimeShares, give_way, in_slices, never
+from cairn.time_shares import TimeShares, in_slices
 
-MAX_BATCH = 1_000
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
 """The most bytes in the answers of a batch, as in geth; further calls are refused."""
 MAX_WAITING_BYTES = 1024 * 1024
 """The same in a batch with a call that waits for a block: its answers are kept meanwhile."""
 LARGE_BYTES = 256 * 1024
-PARSED_AT_ONCE = 128 * 1024
-"""Bytes. A longer message is a batch, whose calls are parsed one by one: all at once would take too long."""
-MAX_CALL_BYTES = 16 * 1024
-"""Of each call of such a batch: those that run together have no more than is parsed at once."""
-MOST_COMMAS = 40 * MAX_BATCH
-"""In such a batch: some ten times as many as a full one has."""
 AT_ONCE = 8
 """Calls of a batch that run together. Submissions among them share a sync."""
-WAITING_CALL = "eth_sendRawTransactionSync"
-"""The method that may wait for a block."""
-SUBMITTING = "eth_send"
-"""What the methods' names begin with that submit: such calls never wait for reads."""
-
-COPIED_AT_ONCE = 256 * 1024
-"""Bytes. Each page of new memory is also cleared, which takes longer than the copy."""
 
 Params = Sequence[Any]
 """The arguments of a call, by position."""
-Method = Callable[..., Awaitable[object]]
-"""Its parameters are those of the call; one that has a default may be left out."""
-Handler = Callable[[Params], Awaitable[object]]
-RequestId = str | int | float | None
+
+
+class Later(partial[Awaitable[object]]):
+    """What a method returns that cannot answer at once: the rest of its work. It begins when it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What a method returns that has done its work, and waits for what a future gives."""
+
+    future: asyncio.Future[Any]
+    show: Callable[[Any], object]
+    """Makes the result, or raises."""
+
+
+Method = Callable[..., object]
+"""Its parameters are those of the call; one that has a default may be left out.
+
+It returns its result, or `Later` or `Promised`; a coroutine function is one that always answers later.
+"""
+Handler = Callable[[Params], object]
 FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A call that could not be answered at once."""
+
+    call: Call
+    result: Later | Promised | LongResult
+
+
 _encode = msgspec.json.Encoder().encode
-
-
-class Outline(TypedDict, total=False):
-    """The fields of a call that are needed before its turn."""
-
-    id: RequestId
-    method: str
-
-
-_decode_outline = msgspec.json.Decoder(Outline).decode
-_CALL_TOO_LONG = (
-    f"invalid request: a message of more than {PARSED_AT_ONCE} bytes is a batch of calls of at most {MAX_CALL_BYTES}"
-)
-_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 log = structlog.get_logger("cairn.rpc")
 
 
@@ -90,76 +103,166 @@ class Dispatcher:
         """A dispatcher that has these methods, too."""
         return Dispatcher({**self._methods, **further}, self._on_fatal, self._shares)
 
+    # One call.
+
+    def begin(self, call: Call) -> bytes | None | Unanswered:
+        """The answer to a call that was counted, None to a notification; or what is left to do for it."""
+        try:
+            handler = self._methods.get(call.method)
+            if handler is None:
+                raise MethodNotFound(call.method)
+            result = handler(call.params)
+            if isinstance(result, Later | Promised | LongResult):
+                return Unanswered(call, result)
+            return _success(call, result)
+        except Exception as failure:
+            return self._failed(call, failure)
+
+    async def finish(self, begun: Unanswered, caller: Caller) -> bytes | None:
+        """The answer to a call that has begun."""
+        current_caller.set(caller)
+        result: object = begun.result
+        if isinstance(result, Promised):
+            # Not awaited itself: it keeps a refusal, whose traceback would keep it.
+            await asyncio.wait((result.future,))
+            return self.settle(begun)
+        try:
+            if isinstance(result, Later):
+                result = await result()
+            if isinstance(result, LongResult):
+                return await _long_success(begun.call, result)
+            return _success(begun.call, result)
+        except Exception as failure:
+            return self._failed(begun.call, failure)
+
+    def settle(self, begun: Unanswered) -> bytes | None:
+        """The answer to a call whose promise is kept or broken, but not cancelled."""
+        call, promised = begun.call, begun.result
+        assert isinstance(promised, Promised)
+        failure = promised.future.exception()
+        if failure is not None:
+            return self._failed(call, failure)
+        try:
+            return _success(call, promised.show(promised.future.result()))
+        except Exception as refused:
+            return self._failed(call, refused)
+
+    def _begin_counted(self, call: Call, caller: Caller) -> bytes | None | Unanswered:
+        if not caller.may_call():
+            return _refused(call, RpcError(LIMIT_EXCEEDED, "limit exceeded: this address asks too often; slow down"))
+        return self.begin(call)
+
+    async def answer_call(self, call: Call, caller: Caller) -> bytes | None:
+        begun = self._begin_counted(call, caller)
+        return await self.finish(begun, caller) if isinstance(begun, Unanswered) else begun
+
+    def _failed(self, call: Call, failure: BaseException) -> bytes | None:
+        if isinstance(failure, RpcError):
+            return _refused(call, failure)
+        if isinstance(failure, NodeError):
+            if isinstance(failure, Fatal):
+                self._on_fatal(failure)
+            return _refused(call, rpc_error_of(failure))
+        log.error("a call failed", method=call.method, exc_info=failure)
+        return _refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+
+    # A message.
+
     async def answer(self, message: bytes | str, caller: Caller) -> bytes | None:
         """The answer to one message; None when it holds notifications only."""
-        current_caller.set(caller)
+        call = find_call(message) if len(message) <= PARSED_AT_ONCE else None
+        if call is not None:
+            return await self.answer_call(call, caller)
         try:
-            content: object = _parse(message) if len(message) <= PARSED_AT_ONCE else await _split_batch(message)
+            content: object = parse_json(message) if len(message) <= PARSED_AT_ONCE else await split_batch(message)
         except RpcError as refused:
             return _failure(None, refused)
         if not isinstance(content, list):
-            return await self._answer_one(content, caller)
+            begun = self._begin_any(content, caller)
+            return await self.finish(begun, caller) if isinstance(begun, Unanswered) else begun
         if not content:
             return _failure(None, RpcError(INVALID_REQUEST, "empty batch"))
         if len(content) > MAX_BATCH:
             return await _refuse_batch(content)
         return await self._answer_batch(content, caller)
 
+    def _begin_any(self, content: object, caller: Caller) -> bytes | None | Unanswered:
+        """As `begin`, for a value that may be no call."""
+        try:
+            call = parse_request(content)
+        except RpcError as refused:
+            return _refused_content(content, refused)
+        return self._begin_counted(call, caller)
+
+    # A batch.
+
     async def _answer_batch(self, calls: Sequence[object], caller: Caller) -> bytes | None:
-        waits = any([may_wait(outline_of(call)) async for call in in_slices(calls)])
+        outlines = [outline_of(call) async for call in in_slices(calls)]
+        waits, submits = any(map(may_wait, outlines)), any(map(may_submit, outlines))
         batch = CallBatch(MAX_WAITING_BYTES if waits else MAX_ANSWER_BYTES, waits)
         outside = current_batch.set(batch)
-        answers: list[bytes] = []
+        answers: list[bytes | None] = []
+        later: dict[int, Unanswered | _Unbegun] = {}
         try:
-            for start in range(0, len(calls), AT_ONCE):
-                # Each begins before the next, so that submissions keep their order.
-                parsed = [_parsed_part(call) async for call in in_slices(calls[start : start + AT_ONCE])]
-                found = await asyncio.gather(*(self._answer_part(call, caller, batch) for call in parsed))
-                answers += [answer for answer in found if answer is not None]
+            async for call in in_slices(calls):
+                content = parsed_part(call)
+                # What is only read is answered in the batch's own turn, if it can be answered at once.
+                begun = _Unbegun(content) if submits else self._begin_part(content, caller, batch)
+                if isinstance(begun, Unanswered | _Unbegun):
+                    later[len(answers)] = begun
+                    begun = None
+                answers.append(begun)
+                if len(later) == AT_ONCE:
+                    await self._answer_later(later, answers, caller, batch)
+            await self._answer_later(later, answers, caller, batch)
         finally:
             current_batch.reset(outside)
             batch.end()
-        return await joined(long_array(answers).pieces) if answers else None
+        found = [answer for answer in answers if answer is not None]
+        return await joined(long_array(found).pieces) if found else None
 
-    async def _answer_part(self, call: object, caller: Caller, batch: CallBatch) -> bytes | None:
-        """One call of a batch. Each takes its own turns, as a task of its own."""
+    async def _answer_later(
+        self, later: "dict[int, Unanswered | _Unbegun]", answers: list[bytes | None], caller: Caller, batch: CallBatch
+    ) -> None:
+        """Fill in the answers to calls that run together."""
+        # Each begins before the next, so that submissions keep their order.
+        found = await asyncio.gather(*(self._answer_part(part, caller, batch) for part in later.values()))
+        for at, answer in zip(later, found, strict=True):
+            answers[at] = answer
+        later.clear()
+
+    def _begin_part(self, content: object, caller: Caller, batch: CallBatch) -> bytes | None | Unanswered:
         try:
             batch.check_size()
         except RpcError as refused:
-            return _refused(call, refused)
-        queue, answering = queue_of(call), self._answer_one(call, caller)
-        # What is submitted is submitted, whether its client waits for the answer or not.
-        has_left = never if queue == "submissions" else caller.has_left
-        answer = await self._shares.run(caller.client, answering, queue, has_left)
+            return _refused_content(content, refused)
+        begun = self._begin_any(content, caller)
+        if isinstance(begun, bytes):
+            batch.size_bytes += len(begun)
+        return begun
+
+    async def _answer_part(self, part: "Unanswered | _Unbegun", caller: Caller, batch: CallBatch) -> bytes | None:
+        """One call of a batch. Each takes its own turns, as a task of its own."""
+        answering = self._finish_part(part, caller, batch)
+        if isinstance(part, _Unbegun) and may_submit(part.content):
+            # What is submitted is submitted, whether its client waits for the answer or not.
+            return await self._shares.run(caller.client, answering, "submissions")
+        return await self._shares.run(caller.client, answering, "reads", caller.has_left)
+
+    async def _finish_part(self, part: "Unanswered | _Unbegun", caller: Caller, batch: CallBatch) -> bytes | None:
+        begun = self._begin_part(part.content, caller, batch) if isinstance(part, _Unbegun) else part
+        if not isinstance(begun, Unanswered):
+            return begun
+        answer = await self.finish(begun, caller)
         batch.size_bytes += len(answer or b"")
         return answer
 
-    async def _answer_one(self, content: object, caller: Caller) -> bytes | None:
-        method = ""
-        try:
-            method, params, request_id = parse_request(content)
-            if not caller.may_call():
-                raise RpcError(LIMIT_EXCEEDED, "limit exceeded: this address asks too often; slow down")
-            handler = self._methods.get(method)
-            if handler is None:
-                raise MethodNotFound(method)
-            result = await handler(params)
-            if request_id is UNSET:
-                return None
-            if isinstance(result, LongResult):
-                # The result is the last field: what comes before it ends with its null.
-                before = _encode({"jsonrpc": "2.0", "id": request_id, "result": None}).removesuffix(b"null}")
-                return await joined(chain((before,), result.pieces, (b"}",)))
-            return _encode({"jsonrpc": "2.0", "id": request_id, "result": result})
-        except RpcError as refused:
-            return _refused(content, refused)
-        except NodeError as error:
-            if isinstance(error, Fatal):
-                self._on_fatal(error)
-            return _refused(content, rpc_error_of(error))
-        except Exception as failure:
-            log.error("a call failed", method=method, exc_info=failure)
-            return _refused(content, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+
+@dataclass(frozen=True, slots=True)
+class _Unbegun:
+    """A call of a batch, or what stands in the place of one, that begins in a turn of its own."""
+
+    content: object
 
 
 def rpc_method(*names: str, first: FirstParser | None = None) -> Callable[[AnyMethod], AnyMethod]:
@@ -185,108 +288,20 @@ def handlers_of(*groups: object) -> dict[str, Handler]:
 def handler_of(method: Method, first: FirstParser | None = None) -> Handler:
     """A handler that refuses too many or too few arguments in geth's words, and otherwise calls `method`."""
     parameters = inspect.signature(method).parameters.values()
+    # A coroutine that is made and never awaited would be a defect: one is made when its turn has come.
+    begin = partial(Later, method) if inspect.iscoroutinefunction(method) else method
     most = len(parameters)
     required = sum(each.default is inspect.Parameter.empty for each in parameters)
 
-    def handler(params: Params) -> Awaitable[object]:
+    def handler(params: Params) -> object:
         if len(params) > most:
             raise InvalidParams(f"too many arguments, want at most {most}")
         for index in range(required):
             if index >= len(params) or params[index] is None:
                 raise InvalidParams(f"missing value for required argument {index}")
-        return method(*params) if first is None else method(first(params[0]), *params[1:])
+        return begin(*params) if first is None else begin(first(params[0]), *params[1:])
 
     return handler
-
-
-def parse_request(content: object) -> tuple[str, Params, RequestId | UnsetType]:
-    """The method, its arguments and the id of the call, which a notification does not have.
-
-    Raises `RpcError` if it is not a JSON-RPC 2.0 call, also that which was found instead of one.
-    """
-    if isinstance(content, RpcError):
-        raise content
-    if not isinstance(content, dict) or content.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, 'invalid request: expected an object with "jsonrpc": "2.0"')
-    request_id = content.get("id", UNSET)
-    if isinstance(request_id, bool | dict | list):
-        raise RpcError(INVALID_REQUEST, "invalid request: the id is a string or a number")
-    method, params = content.get("method"), content.get("params")
-    if not isinstance(method, str) or not method:
-        raise RpcError(INVALID_REQUEST, "invalid request: the method is missing")
-    if params is not None and not isinstance(params, list):
-        raise InvalidParams("non-array args")
-    return method, params or [], request_id
-
-
-def queue_of(content: object) -> QueueName:
-    method = content.get("method") if isinstance(content, dict) else None
-    return "submissions" if isinstance(method, str) and method.startswith(SUBMITTING) else "reads"
-
-
-def may_wait(content: object) -> bool:
-    """Whether the call may wait for a block."""
-    return isinstance(content, dict) and content.get("method") == WAITING_CALL
-
-
-def expects_answer(content: Any) -> bool:
-    """Whether the call gets an answer. Only a notification gets none; a malformed call does get one."""
-    return (
-        not (isinstance(content, dict) and content.get("jsonrpc") == "2.0" and "method" in content) or "id" in content
-    )
-
-
-def id_of(content: object) -> RequestId:
-    """The id for the answer; null if the call has no valid one."""
-    found = content.get("id") if isinstance(content, dict) else None
-    return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
-
-
-def _parse(message: bytes | str | msgspec.Raw) -> Any:
-    """The value of the JSON text. Raises `RpcError`."""
-    try:
-        return msgspec.json.decode(message)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
-        raise RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}") from None
-
-
-def _parsed_part(call: object) -> object:
-    """A call of a batch, or why it is none."""
-    try:
-        return _parse(call) if isinstance(call, msgspec.Raw) else call
-    except RpcError as malformed:
-        return malformed
-
-
-async def _split_batch(message: bytes | str) -> Sequence[msgspec.Raw]:
-    """The calls of a long batch, not yet parsed. Raises `RpcError`."""
-    # Putting megabytes together was enough for one step.
-    await give_way()
-    content = message.encode() if isinstance(message, str) else message
-    # Not counted to the end: a million of them would take too long.
-    if len(content.split(b",", MOST_COMMAS + 1)) > MOST_COMMAS + 1:
-        raise RpcError(INVALID_REQUEST, f"batch too large: it has too many parts; {MAX_BATCH} calls at most")
-    await give_way()
-    try:
-        calls = _decode_items(content)
-    except msgspec.ValidationError:
-        raise RpcError(INVALID_REQUEST, _CALL_TOO_LONG) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
-        raise RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}") from None
-    await give_way()
-    if any([memoryview(call).nbytes > MAX_CALL_BYTES async for call in in_slices(calls)]):
-        raise RpcError(INVALID_REQUEST, _CALL_TOO_LONG)
-    return calls
-
-
-def outline_of(call: object) -> object:
-    """What tells a call from others, without the work of parsing all of it."""
-    if not isinstance(call, msgspec.Raw):
-        return call
-    try:
-        return _decode_outline(call)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 async def _refuse_batch(content: Sequence[object]) -> bytes:
@@ -297,79 +312,29 @@ async def _refuse_batch(content: Sequence[object]) -> bytes:
     return await joined(long_array(_failure(each, error) for each in ids or [None]).pieces)
 
 
-def _refused(content: object, error: RpcError) -> bytes | None:
+def _success(call: Call, result: object) -> bytes | None:
+    if call.id is UNSET:
+        return None
+    shown = result if result.__class__ is msgspec.Raw else _encode(result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
+
+
+async def _long_success(call: Call, result: LongResult) -> bytes | None:
+    if call.id is UNSET:
+        return None
+    before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
+    return await joined(chain((before,), result.pieces, (b"}",)))
+
+
+def _refused(call: Call, error: RpcError) -> bytes | None:
+    return None if call.id is UNSET else _failure(call.id, error)
+
+
+def _refused_content(content: object, error: RpcError) -> bytes | None:
+    """As `_refused`, for a value that may be no call."""
     return _failure(id_of(content), error) if expects_answer(content) else None
 
 
 def _failure(request_id: RequestId, error: RpcError) -> bytes:
     shown = {"code": error.code, "message": error.message} | ({} if error.data is None else {"data": error.data})
     return _encode({"jsonrpc": "2.0", "id": request_id, "error": shown})
-
-
-# Results of megabytes are made in pieces: encoding or copying all of one at once would make others wait.
-
-
-@dataclass(frozen=True, slots=True)
-class LongResult:
-    """JSON in pieces. They can be read once: most are made only then, in slices of time."""
-
-    pieces: Iterable[bytes]
-
-
-def long_array(items: Iterable[bytes]) -> LongResult:
-    """An array of encoded items."""
-    return LongResult(_array(items))
-
-
-def _array(items: Iterable[bytes]) -> Iterator[bytes]:
-    separator = b"["
-    for item in items:
-        yield separator
-        yield item
-        separator = b","
-    yield b"]" if separator == b"," else b"[]"
-
-
-def with_long_array(shown: dict[str, object], name: str, items: Iterable[bytes]) -> LongResult:
-    """An object whose field `name`, an empty list so far, gets the encoded items."""
-    before, empty, after = _encode(shown).partition(b'"%b":[]' % name.encode())
-    assert empty, f"{name} is not an empty list"
-    return LongResult(chain((before, b'"%b":' % name.encode()), _array(items), (after,)))
-
-
-def long_object(fields: Iterable[tuple[str, LongResult]]) -> LongResult:
-    """An object of encoded values. The names need no escapes."""
-    return LongResult(_object(fields))
-
-
-def _object(fields: Iterable[tuple[str, LongResult]]) -> Iterator[bytes]:
-    separator = b"{"
-    for name, value in fields:
-        yield b'%b"%b":' % (separator, name.encode())
-        yield from value.pieces
-        separator = b","
-    yield b"}" if separator == b"," else b"{}"
-
-
-def long_data(parts: Iterable[bytes]) -> LongResult:
-    """The bytes of all parts as one string of hexadecimal digits."""
-    return LongResult(chain((b'"0x',), map(hexlify, parts), (b'"',)))
-
-
-async def joined(pieces: Iterable[bytes]) -> bytes:
-    """The bytes of all pieces, put together in slices of time."""
-    whole = BytesIO()
-    async for part in in_slices(_short_parts(pieces)):
-        whole.write(part)
-    # It is not copied again.
-    return whole.getvalue()
-
-
-def _short_parts(pieces: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """The pieces, but none so long that copying it takes more than a slice."""
-    for piece in pieces:
-        if len(piece) <= COPIED_AT_ONCE:
-            yield piece
-        else:
-            content = memoryview(piece)
-            yield from (content[at : at + COPIED_AT_ONCE] for at in range(0, len(piece), COPIED_AT_ONCE))

@@ -1,12 +1,14 @@
 """Every method, by name: the table that the dispatcher serves."""
 
+from functools import partial
+
 from cairn.api.chain_view import ChainView
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.account_methods import AccountMethods, FeeMethods
 from cairn.api.rpc.block_methods import BlockMethods
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dev_methods import DevMethods
-from cairn.api.rpc.dispatch import Handler, Params, handlers_of
+from cairn.api.rpc.dispatch import Handler, Later, Params, handlers_of
 from cairn.api.rpc.filter_methods import FilterMethods
 from cairn.api.rpc.node_methods import NodeMethods
 from cairn.api.rpc.rpc_chain import RpcChain
@@ -44,10 +46,10 @@ def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
     """Restrict a method to dev chains: on any other chain it does not exist."""
     handler = refuse_guests(name, handler)
 
-    async def guarded(params: Params) -> object:
+    def guarded(params: Params) -> object:
         if not chain.info.signs_for:
             raise MethodNotFound(name)
-        return await handler(params)
+        return handler(params)
 
     return guarded
 
@@ -57,11 +59,12 @@ def refuse_guests(name: str, handler: Handler) -> Handler:
 
     async def refusing(params: Params) -> object:
         check_no_guest(current_caller.get().guest, f"call {name}")
-        return await handler(params)
+        begun = handler(params)
+        return await begun() if isinstance(begun, Later) else begun
 
-    return refusing
+    return partial(Later, refusing)
 
 
-async def need_socket(params: Params) -> object:
+def need_socket(params: Params) -> object:
     """The answer over HTTP. On a WebSocket, `Subscriptions` has these methods."""
     raise RpcError(METHOD_NOT_FOUND, "notifications not supported")

@@ -17,7 +17,7 @@ from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.block_methods import BlockMethods
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, own_account, own_draft
 from cairn.api.rpc.caller import current_caller
-from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.dispatch import Promised, rpc_method
 from cairn.api.rpc.objects import Json, transaction_object
 from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
@@ -71,14 +71,15 @@ class SendingMethods(MethodGroup):
         return [data(address) for address in self._chain.info.signs_for]
 
     @rpc_method("eth_sendRawTransaction")
-    async def send_raw_transaction(self, raw: object) -> str:
-        return _hash_of(await self._admit_raw(raw))
+    def send_raw_transaction(self, raw: object) -> Promised:
+        return Promised(self._submit_raw(parse_data(raw, "transaction")), _hash_of)
 
     @rpc_method("eth_sendRawTransactionSync")
     async def send_raw_transaction_sync(self, raw: object, limit_ms: object = None) -> Json:
         """EIP-7966: submit, and wait for the receipt; also for a transaction that was sent before."""
         wait_ms = receipt_wait_ms(limit_ms)
-        tx_hash = (await self._admit_raw(raw)).tx_hash
+        # Without a name for the future: it keeps a refusal, whose traceback would keep it.
+        tx_hash = (await self._submit_raw(parse_data(raw, "transaction"))).tx_hash
         found = await self._await_end(tx_hash, wait_ms / 1000)
         if isinstance(found, tuple):
             return await self._blocks.receipt_at(*found)
@@ -107,10 +108,6 @@ class SendingMethods(MethodGroup):
                     return self._view.find_location(tx_hash)
                 if not ended.done():
                     return found
-
-    async def _admit_raw(self, text: object) -> Admission:
-        # Without a name for the future: it keeps a refusal, whose traceback would keep it.
-        return await self._submit_raw(parse_data(text, "transaction"))
 
     def _submit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
         try:

@@ -7,7 +7,8 @@ import msgspec
 
 from cairn.api.chain_reads import list_pending
 from cairn.api.rpc.caller import LargeAnswers
-from cairn.api.rpc.dispatch import LongResult, long_object, rpc_method
+from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.long_results import LongResult, long_object
 from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import parse_account, quantity

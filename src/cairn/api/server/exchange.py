@@ -48,7 +48,7 @@ class HotRoute(Protocol):
         A route without a queue charges the client for `used_s` of its time, too, which was used before.
         """
 
-    def answer(self, answering: AnswerFuture) -> Sequence[bytes]:
+    def answer(self, request: "Exchange", answering: AnswerFuture) -> Sequence[bytes]:
         """The whole answer, in parts that need no copy of a long body."""
 
 
@@ -128,6 +128,8 @@ class Exchange:
     is_answering = is_answered = False
     answering: AnswerFuture | None = None
     """What a hot route's answer is made from."""
+    asked: object = None
+    """What a hot route keeps of the request for its answer."""
     parts: Sequence[bytes] = ()
     """The whole answer of a hot route, while others before it are due."""
     _head = b""

@@ -390,7 +390,7 @@ class HttpProtocol(asyncio.Protocol):
                 if not first.answering.done():
                     break
                 assert first.route is not None
-                ready += first.route.answer(first.answering)
+                ready += first.route.answer(first, first.answering)
                 # It may know of the request, too, and both should be gone now.
                 first.answering = None
             elif first.parts:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,44 +10,51 @@ import pytest
 
 from cairn.api.rpc import dispatch
 from cairn.api.rpc.caller import Caller
-from cairn.api.rpc.dispatch import (
-    AT_ONCE,
-    MAX_BATCH,
-    MAX_CALL_BYTES,
-    MOST_COMMAS,
-    PARSED_AT_ONCE,
-    Dispatcher,
-    Handler,
-    Params,
-    handler_of,
-)
+from cairn.api.rpc.calls import MAX_BATCH, MAX_CALL_BYTES, MOST_COMMAS, PARSED_AT_ONCE
+from cairn.api.rpc.dispatch import AT_ONCE, Dispatcher, Handler, Later, Params, Promised, handler_of
 from cairn.api.rpc.values import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
 from tests.support.callers import UNLIMITED
 
+FORMS = ["at once", "later", "promised"]
+"""In which a method may give its result."""
+
 
 class Bench(Caller):
-    def __init__(self) -> None:
+    def __init__(self, form: str) -> None:
         super().__init__("", UNLIMITED)
         self.calls: list[tuple[Any, ...]] = []
         self.fatal: list[Fatal] = []
         methods: dict[str, Handler] = {"echo": self.echo, "fail": self.fail, "refuse": self.refuse, "long": self.long}
+        if form == "later":
+            methods = {name: partial(Later, self.after_others, handler) for name, handler in methods.items()}
+        elif form == "promised":
+            methods = {name: partial(self.promised, handler) for name, handler in methods.items()}
         self.dispatcher = Dispatcher(methods, self.fatal.append)
         self.left = 1_000
         self.failure: Exception = RuntimeError("a secret of ours")
 
-    async def echo(self, params: Params) -> object:
-        self.calls.append(tuple(params))
+    async def after_others(self, handler: Handler, params: Params) -> object:
         await asyncio.sleep(0)
+        return handler(params)
+
+    def promised(self, handler: Handler, params: Params) -> Promised:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Params] = loop.create_future()
+        loop.call_soon(future.set_result, params)
+        return Promised(future, handler)
+
+    def echo(self, params: Params) -> object:
+        self.calls.append(tuple(params))
         return list(params)
 
-    async def fail(self, params: Params) -> object:
+    def fail(self, params: Params) -> object:
         raise self.failure
 
-    async def refuse(self, params: Params) -> object:
+    def refuse(self, params: Params) -> object:
         raise RpcError(-32000, "no", {"why": "because"})
 
-    async def long(self, params: Params) -> object:
+    def long(self, params: Params) -> object:
         return "x" * 1_000
 
     def may_call(self) -> bool:
@@ -60,9 +68,9 @@ class Bench(Caller):
         return None if answer is None else json.loads(answer)
 
 
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
+@pytest.fixture(params=FORMS)
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(request.param)
 
 
 def call(method: str, *params: object, **more: object) -> dict[str, Any]:
@@ -263,12 +271,22 @@ def test_a_failure_of_the_node_is_an_internal_error_without_details(bench: Bench
     assert [type(failure) for failure in bench.fatal] == [Corrupt]
 
 
+async def test_a_promise_that_is_broken_is_a_refusal() -> None:
+    future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    dispatcher = Dispatcher({"promise": lambda params: Promised(future, str)}, lambda failure: None)
+    future.set_exception(NonceTooLow("it is used"))
+    answer = await dispatcher.answer(json.dumps(call("promise")).encode(), Bench("at once"))
+    assert json.loads(answer or b"")["error"]["data"] == {"code": "NONCE_TOO_LOW"}
+
+
 async def pair(first: object, second: object = "left out") -> tuple[object, object]:
     return first, second
 
 
 async def ask_pair(*params: object) -> object:
-    return await handler_of(pair)(params)
+    begun = handler_of(pair)(params)
+    assert isinstance(begun, Later)
+    return await begun()
 
 
 def test_a_parameter_with_a_default_may_be_left_out() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import msgspec
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from cairn import time_shares
 from cairn.api.events.messages import text_frame
 from cairn.api.rpc import txpool_methods
-from cairn.api.rpc.dispatch import (
+from cairn.api.rpc.dispatch import Dispatcher, Later
+from cairn.api.rpc.long_results import (
     COPIED_AT_ONCE,
-    Dispatcher,
     LongResult,
     joined,
     long_array,
@@ -37,13 +38,17 @@ def test_a_long_array_is_the_json_of_its_items(count: int) -> None:
 
 
 @pytest.mark.parametrize("request_id", ["null}", 7, 0.5])
-def test_the_answer_to_a_call_holds_the_long_result(request_id: object) -> None:
-    async def long(params: object) -> LongResult:
+@pytest.mark.parametrize("is_later", [False, True])
+def test_the_answer_to_a_call_holds_the_long_result(request_id: object, is_later: bool) -> None:
+    def long(params: object) -> LongResult:
         return long_array([b"1", b"2"])
+
+    async def long_later(params: object) -> LongResult:
+        return long(params)
 
     async def main() -> bytes | None:
         message = {"jsonrpc": "2.0", "id": request_id, "method": "long"}
-        dispatcher = Dispatcher({"long": long}, lambda failure: None)
+        dispatcher = Dispatcher({"long": partial(Later, long_later) if is_later else long}, lambda failure: None)
         return await dispatcher.answer(msgspec.json.encode([message, message]), local_caller())
 
     answer = {"jsonrpc": "2.0", "id": request_id, "result": [1, 2]}
