@@ -5,10 +5,11 @@ from typing import Any
 
 from cairn.api.chain_reads import AnswerCache, CommonWork, reverted_meanwhile
 from cairn.api.rpc.call_objects import check_call
-from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.dispatch import Later, rpc_method
 from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
     MAX_SHOWN,
+    PENDING,
     SERVER_ERROR,
     BlockName,
     InvalidParams,
@@ -23,7 +24,7 @@ from cairn.api.rpc.values import (
 )
 from cairn.domain.errors import Rejected, Unavailable
 from cairn.domain.transactions import price_in_record
-from cairn.domain.types import TRANSFER_GAS, BlockHash, BlockHeader
+from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, BlockHeader
 
 MAX_KEY_DIGITS = 64
 NO_PROOFS = (
@@ -40,32 +41,35 @@ _KEY = re.compile(r"(0[xX])?([0-9a-fA-F]*)")
 
 class AccountMethods(MethodGroup):
     @rpc_method("eth_getBalance")
-    async def get_balance(self, account: object, block: object = None) -> str:
+    def get_balance(self, account: object, block: object = None) -> object:
         address, named = parse_account(account, "address"), parse_block(block, "block")
-        return quantity(self._view.account_at(address, await self._chain.state_height(named)).balance)
+        return self._chain.at_state(named, lambda height: quantity(self._view.account_at(address, height).balance))
 
     @rpc_method("eth_getTransactionCount")
-    async def get_transaction_count(self, account: object, block: object = None) -> str:
+    def get_transaction_count(self, account: object, block: object = None) -> object:
         address, named = parse_account(account, "address"), parse_block(block, "block")
+        if named.tag == "pending":
+            return Later(self._next_nonce, address)
+        return self._chain.at_state(named, lambda height: quantity(self._view.account_at(address, height).nonce))
+
+    async def _next_nonce(self, address: Address) -> str:
         # Asked before: the account may be newer than the answer about the mempool, never the other way round.
-        pending = await self._gateway.next_nonce(address) if named.tag == "pending" else 0
-        return quantity(max(pending, self._view.account_at(address, await self._chain.state_height(named)).nonce))
+        pending = await self._gateway.next_nonce(address)
+        return quantity(max(pending, self._view.account_at(address, await self._chain.state_height(PENDING)).nonce))
 
     @rpc_method("eth_getCode")
-    async def get_code(self, account: object, block: object = None) -> str:
+    def get_code(self, account: object, block: object = None) -> object:
         parse_account(account, "address")
-        await self._chain.state_height(parse_block(block, "block"))
-        return "0x"
+        return self._chain.at_state(parse_block(block, "block"), lambda height: "0x")
 
     @rpc_method("eth_getStorageAt")
-    async def get_storage_at(self, account: object, key: object, block: object = None) -> str:
+    def get_storage_at(self, account: object, key: object, block: object = None) -> object:
         parse_account(account, "address")
         check_storage_key(key)
-        await self._chain.state_height(parse_block(block, "block"))
-        return data(bytes(32))
+        return self._chain.at_state(parse_block(block, "block"), lambda height: data(bytes(32)))
 
     @rpc_method("eth_getProof")
-    async def get_proof(self, account: object, keys: object, block: object = None) -> object:
+    def get_proof(self, account: object, keys: object, block: object = None) -> object:
         parse_account(account, "address")
         raise RpcError(SERVER_ERROR, NO_PROOFS)
 
@@ -118,16 +122,16 @@ class FeeMethods(MethodGroup):
         self._reading = CommonWork()
 
     @rpc_method("eth_gasPrice")
-    async def gas_price(self) -> str:
+    def gas_price(self) -> str:
         return quantity(self._chain.info.gas_price)
 
     @rpc_method("eth_maxPriorityFeePerGas")
-    async def max_priority_fee_per_gas(self) -> str:
+    def max_priority_fee_per_gas(self) -> str:
         """No tip is needed: the base fee never rises, and a tip only moves a transfer ahead in the mining order."""
         return "0x0"
 
     @rpc_method("eth_blobBaseFee")
-    async def blob_base_fee(self) -> str:
+    def blob_base_fee(self) -> str:
         return "0x0"
 
     @rpc_method("eth_feeHistory")

@@ -6,7 +6,7 @@ from pathlib import Path
 import cairn
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
-from cairn.api.rpc.values import data, parse_data, quantity
+from cairn.api.rpc.values import LATEST, data, parse_data, quantity
 from cairn.domain.crypto import keccak256
 from cairn.store.directory import size_on_disk
 
@@ -23,20 +23,20 @@ class NodeMethods(MethodGroup):
         self._measured_at = 0.0
 
     @rpc_method("eth_chainId")
-    async def chain_id(self) -> str:
+    def chain_id(self) -> str:
         return quantity(self._chain.info.chain_id)
 
     @rpc_method("eth_syncing")
-    async def syncing(self) -> bool:
+    def syncing(self) -> bool:
         """Always false: every block that a node shows is final and on its disk."""
         return False
 
     @rpc_method("net_version")
-    async def version(self) -> str:
+    def version(self) -> str:
         return str(self._chain.info.chain_id)
 
     @rpc_method("net_listening")
-    async def listening(self) -> bool:
+    def listening(self) -> bool:
         return True
 
     @rpc_method("net_peerCount")
@@ -60,18 +60,18 @@ class NodeMethods(MethodGroup):
         return quantity(await asyncio.shield(self._measuring))
 
     @rpc_method("web3_clientVersion")
-    async def client_version(self) -> str:
+    def client_version(self) -> str:
         return f"Cairn/v{cairn.__version__}"
 
     @rpc_method("eth_coinbase")
-    async def coinbase(self) -> str:
+    def coinbase(self) -> object:
         """The proposer of the latest block."""
-        return data(self._view.get_header(await self._view.reach_head())[1].proposer)
+        return self._chain.at_block(LATEST, lambda height: data(self._view.get_header(height)[1].proposer))
 
     @rpc_method("rpc_modules")
-    async def modules(self) -> dict[str, str]:
+    def modules(self) -> dict[str, str]:
         return dict.fromkeys(MODULES + DEV_MODULES if self._chain.info.signs_for else MODULES, "1.0")
 
     @rpc_method("web3_sha3")
-    async def sha3(self, content: object) -> str:
+    def sha3(self, content: object) -> str:
         return data(keccak256(parse_data(content, "data")))

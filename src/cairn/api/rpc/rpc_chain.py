@@ -1,7 +1,10 @@
 """The chain as calls refer to it: the block of a number, tag or hash, the state after it, and transactions."""
 
+from collections.abc import Callable
+
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.caller import LargeAnswers
+from cairn.api.rpc.dispatch import Later
 from cairn.api.rpc.values import SERVER_ERROR, BlockName, RpcError
 from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.types import Tx, TxHash
@@ -19,23 +22,28 @@ class RpcChain:
         """What the core has announced of the chain. Raises `Unavailable` until then."""
         return self.view.get_info()
 
-    async def find_height(self, block: BlockName) -> int | None:
-        """The named height; None for a block that does not exist, or is no longer kept."""
+    def shown_height(self, block: BlockName) -> int | None:
+        """The named height, if reads show it now; None if it must be waited for, or does not exist."""
+        view = self.view
         if block.hash is not None:
-            found = self.view.find_height(block.hash)
-            if found is None:
-                await self.view.reach_head()
-                found = self.view.find_height(block.hash)
-            return found
+            return view.find_height(block.hash)
         if block.tag == "earliest":
-            self.view.get_info()
-            return self.view.base
+            view.get_info()
+            return view.base
         if block.height is None:
             # Every block is final, so latest, safe and finalized are the same; pending has their state, too.
-            return await self.view.reach_head()
-        if block.height > self.view.height:
-            await self.view.reach_head()
-        return block.height if self.view.base <= block.height <= self.view.height else None
+            return view.height if view.is_at_head() else None
+        return block.height if block.height <= view.height and view.base <= block.height else None
+
+    async def find_height(self, block: BlockName) -> int | None:
+        """The named height; None for a block that does not exist, or is no longer kept."""
+        found = self.shown_height(block)
+        if found is not None:
+            return found
+        if block.height is None or block.height > self.view.height:
+            head = await self.view.reach_head()
+            return head if block.height is None and block.hash is None else self.shown_height(block)
+        return None
 
     async def state_height(self, block: BlockName) -> int:
         """The height whose state is asked for. Raises `RpcError` or `BlockNotFound`."""
@@ -45,6 +53,27 @@ class RpcChain:
         if block.height is not None:
             self.view.reader_at(block.height)
         raise RpcError(SERVER_ERROR, "header not found" if block.hash is None else "header for hash not found")
+
+    # Results that need a height: at once, if reads show it.
+
+    def at_block(self, block: BlockName, show: Callable[[int], object]) -> object:
+        """What `show` makes of the named height; None for a block that does not exist, or is no longer kept."""
+        height = self.shown_height(block)
+        return Later(self._at_block, block, show) if height is None else show(height)
+
+    async def _at_block(self, block: BlockName, show: Callable[[int], object]) -> object:
+        height = await self.find_height(block)
+        return None if height is None else show(height)
+
+    def at_state(self, block: BlockName, show: Callable[[int], object]) -> object:
+        """What `show` makes of the height whose state is asked for. Raises `RpcError` or `BlockNotFound`."""
+        height = self.shown_height(block)
+        return Later(self._at_state, block, show) if height is None else show(height)
+
+    async def _at_state(self, block: BlockName, show: Callable[[int], object]) -> object:
+        return show(await self.state_height(block))
+
+    # Transactions.
 
     async def find_tx(self, tx_hash: TxHash) -> Tx | tuple[int, int] | None:
         """A pending transaction itself, or height and position of a confirmed one."""

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
+import msgspec
+
 from cairn.api.chain_view import wait_until
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.block_methods import BlockMethods
@@ -66,7 +68,7 @@ class SendingMethods(MethodGroup):
         self._blocks = blocks
 
     @rpc_method("eth_accounts")
-    async def accounts(self) -> list[str]:
+    def accounts(self) -> list[str]:
         """The accounts whose keys the node holds: ten on a dev chain, none on any other chain."""
         return [data(address) for address in self._chain.info.signs_for]
 
@@ -75,7 +77,7 @@ class SendingMethods(MethodGroup):
         return Promised(self._submit_raw(parse_data(raw, "transaction")), _hash_of)
 
     @rpc_method("eth_sendRawTransactionSync")
-    async def send_raw_transaction_sync(self, raw: object, limit_ms: object = None) -> Json:
+    async def send_raw_transaction_sync(self, raw: object, limit_ms: object = None) -> msgspec.Raw:
         """EIP-7966: submit, and wait for the receipt; also for a transaction that was sent before."""
         wait_ms = receipt_wait_ms(limit_ms)
         # Without a name for the future: it keeps a refusal, whose traceback would keep it.
