@@ -48,7 +48,8 @@ class AccountMethods(MethodGroup):
     @rpc_method("eth_getTransactionCount")
     def get_transaction_count(self, account: object, block: object = None) -> object:
         address, named = parse_account(account, "address"), parse_block(block, "block")
-        if named.tag == "pending":
+        # Looked at before: the account may be newer than the mempool's board, never the other way round.
+        if named.tag == "pending" and (self._view.board.holds(address) or not self._view.is_at_head()):
             return Later(self._next_nonce, address)
         return self._chain.at_state(named, lambda height: quantity(self._view.account_at(address, height).nonce))
 
