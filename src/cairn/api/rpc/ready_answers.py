@@ -18,7 +18,7 @@ class ReadyAnswers:
         self._reverts = view.reverts
 
     def find(self, key: bytes) -> msgspec.Raw | None:
-        """Raises `Unavailable`, as reading does, while the store is not open."""
+        """The answer, if it is kept. Raises `Unavailable`, as reading does, while the store is not open."""
         base = self._view.base
         if self._reverts != self._view.reverts:
             self._forget()
