@@ -7,7 +7,6 @@ Chain rules (chain id, gas price, block gas limit, balances) are not here: they 
 import difflib
 import json
 import math
-import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -17,11 +16,15 @@ from typing import Any, get_type_hints
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.types import ZERO_ADDRESS, Address
+from cairn.processors import usable_processors
 
 ENV_PREFIX = "CAIRN_"
 CONFIG_FILE = "cairn.toml"
 COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD", "CAIRN_FORWARD_SECRET")
 """Variables of the commands that use a node. They are not settings, but not unknown either."""
+
+MOST_WORKERS_UNLESS_SET = 4
+"""One core keeps up with about three workers at full load. Each takes some 10 MB of memory when it is idle."""
 
 EXIT_FATAL = 3
 """The exit code of a node, or of one of its processes, that must not be started again without a repair."""
@@ -41,8 +44,8 @@ class Settings:
     host: str = setting("127.0.0.1", "Address to listen on. The default accepts connections from this machine only.")
     port: int = setting(8645, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
     workers: int = setting(
-        max(1, min(4, (os.cpu_count() or 1) - 1)),
-        "Number of API workers. Unless set, one less than there are processors, at least 1 and at most 4.",
+        min(MOST_WORKERS_UNLESS_SET, usable_processors()),
+        "Number of API workers. Unless set, one for each processor that the node may use, at most 4.",
         least=1,
         most=256,
     )

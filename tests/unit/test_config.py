@@ -180,7 +180,7 @@ def test_every_setting_stands_under_its_help() -> None:
 
 def test_the_documented_table_is_the_program_s() -> None:
     defaults = dict(re.findall(r"^#(\w+) = (.*)$", encode_settings({}), re.MULTILINE))
-    defaults["workers"] = "processors less one, 1 to 4"
+    defaults["workers"] = "one for each processor, at most 4"
     rows = [
         f"| `{name}` | `{flag_name(name)}` | {defaults[name]} | {each.metadata['help']} |"
         for name, each in FIELDS.items()
