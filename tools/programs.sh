@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that the programs are here which tests use and which come from the system: curl, openssl, a C compiler, nginx,
+# Makes sure that the programs are here which tests use and which come from the system: curl, openssl, strace, a C compiler, nginx,
 # a Chromium and a PostgreSQL server (CHROMIUM=..., NGINX=... and INITDB=... name one that is not on the path); with `interop`, a JDK. Run as root on Debian
 # or Ubuntu, it installs them. Otherwise the tests that need them are left out, and say so; in CI that is a failure.
 set -eu
@@ -20,6 +20,7 @@ if [ "${1:-}" = interop ]; then
 else
     need curl curl
     need openssl openssl
+    need strace strace
     need "gcc libc6-dev" cc gcc clang
     # The shell has no window to draw and takes half the processor time of a whole Chromium.
     need "chromium-headless-shell fonts-liberation" "${CHROMIUM:-}" chromium-headless-shell chromium chromium-browser google-chrome

@@ -16,7 +16,10 @@ def main() -> None:
     word = parser.parse_args().stops
     ways = trace_all()
     for way in ways:
-        print(f"{way.name:<36}{len(way.stops):>5} calls {len(way.files):>5} files {way.all_calls:>7} calls in all")
+        print(
+            f"{way.name:<36}{len(way.stops):>5} calls {len(way.files):>5} files {way.all_calls:>7} calls in all"
+            f"{way.bytecodes:>8} instructions"
+        )
     for way in ways:
         if word is not None and word in way.name:
             print(f"\n{way.name}")

@@ -1,4 +1,4 @@
-"""The ways through a node, traced: which functions of the source a real request enters, in their order.
+"""The ways through a node: what it does for a request, an event or a block, once with each way of counting.
 
 A whole node runs here: the core process and a worker in one event loop, over real unix sockets, on a real disk. Time is
 virtual, so no timer falls into a way that does not wait for it, and every run takes the same way.
@@ -10,14 +10,15 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from socket import AF_UNIX, socket
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import Any, NamedTuple
+from types import FrameType, SimpleNamespace
+from typing import Any, Generic, NamedTuple, TypeVar
+from unittest.mock import patch
 
 import msgspec
 import structlog
@@ -38,7 +39,7 @@ from tests.support.ticking_clock import TickingClock
 from tests.support.virtual_time import run_virtual
 
 SOURCE = Path(cairn.__file__).parent
-RUNS = 6
+RUNS = 4
 """Each way is taken so often, and the shortest counts: later ones make nothing for the first time, and a machine that
 stops in the middle of one makes others wait for their turn."""
 SOON_S = 0.001
@@ -48,10 +49,22 @@ FIRST_TIME_S = 2_000_000_000
 PROPOSER = VALIDATOR.engine_address
 
 SUBMISSION = "POST /tx to its 200"
+RAW_SUBMISSION = "eth_sendRawTransaction"
 LOOKUP = "GET /tx/{hash} of a pending one"
+CONFIRMED = "GET /tx/{hash} of a confirmed one"
+ACCOUNT = "GET /account/{address}"
+READ_BLOCK = "GET /block/{hash}"
 BALANCE = "eth_getBalance"
+TRANSACTION = "eth_getTransactionByHash"
+RECEIPT = "eth_getTransactionReceipt"
+FULL_BLOCK = "eth_getBlockByHash, full"
 EVENT = "pending to txConfirmed"
+MINING = "a block of 50, made here"
 BLOCK = "a block from CometBFT"
+MINED_TXS = 50
+Counted = TypeVar("Counted")
+Counting = Callable[[], AbstractContextManager[Counted]]
+"""Counts something of what is done within it; what it gives is complete at its end."""
 
 
 class Stop(NamedTuple):
@@ -65,12 +78,18 @@ class Trace:
     stops: list[Stop] = field(default_factory=list)
     all_calls: int = 0
     """Of functions of libraries and of C too, and of the client here; each time that a coroutine goes on is one."""
+    bytecodes: int = 0
+    """Instructions of Python, in the same functions."""
+    allocations: int = 0
+    """Small blocks of memory that are taken, and kept at least until the next call or return."""
 
 
 class Way(NamedTuple):
     name: str
     stops: list[Stop]
     all_calls: int
+    bytecodes: int
+    allocations: int
 
     @property
     def files(self) -> list[str]:
@@ -79,11 +98,16 @@ class Way(NamedTuple):
 
 
 @contextmanager
-def traced(trace: Trace) -> Iterator[None]:
+def traced() -> Iterator[Trace]:
     """Note every function of the source that begins meanwhile, in this thread, and count all others."""
+    trace = Trace()
+    blocks = sys.getallocatedblocks()
 
     def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal blocks
         code = frame.f_code
+        before, blocks = blocks, sys.getallocatedblocks()
+        trace.allocations += max(0, blocks - before)
         trace.all_calls += event in ("call", "c_call")
         # Going on after an `await` or a `yield` is told too, but is no call; nor is a list that a line makes.
         if event != "call" or code.co_code[frame.f_lasti + 1] or code.co_name in ("<listcomp>", "<dictcomp>"):
@@ -91,10 +115,17 @@ def traced(trace: Trace) -> Iterator[None]:
         if code.co_filename.startswith(str(SOURCE)):
             trace.stops.append(Stop(str(Path(code.co_filename).relative_to(SOURCE)), code.co_qualname))
 
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        trace.bytecodes += event == "opcode"
+        return count
+
     sys.setprofile(note)
+    sys.settrace(count)
     try:
-        yield
+        yield trace
     finally:
+        sys.settrace(None)
         sys.setprofile(None)
 
 
@@ -166,8 +197,9 @@ class CometBft:
         await self.call(commit=pb.RequestCommit())
 
 
-class TracedNode:
-    def __init__(self, directory: Path) -> None:
+class CountedNode(Generic[Counted]):
+    def __init__(self, directory: Path, counting: Counting[Counted]) -> None:
+        self._counting = counting
         self.public = directory / "public.sock"
         self.abci = directory / "abci.sock"
         self._writers: list[asyncio.StreamWriter] = []
@@ -196,22 +228,23 @@ class TracedNode:
             while (await client.answer("GET", "/startup"))[0] != 200:
                 await asyncio.sleep(QUIET_S)
 
-    async def trace(self, take: Callable[[], Awaitable[object]], is_quiet: bool = True) -> Trace:
-        """What it enters until `take` returns; unless told that it has begun, once all else has come to rest."""
+    async def count(self, take: Callable[[], Awaitable[object]], is_quiet: bool = True) -> Counted:
+        """What it does until `take` returns; unless told that it has begun, once all else has come to rest."""
         if is_quiet:
             await asyncio.sleep(QUIET_S)
-        trace = Trace()
-        with traced(trace):
+        with self._counting() as counted:
             await take()
-        return trace
+        return counted
 
 
 @asynccontextmanager
-async def traced_node(genesis: Genesis, **changes: object) -> AsyncIterator[TracedNode]:
+async def counted_node(
+    counting: Counting[Counted], genesis: Genesis, **changes: object
+) -> AsyncIterator[CountedNode[Counted]]:
     """A node that serves, until the end of the block."""
     with TemporaryDirectory(prefix="cairn-ways-") as name, socket(AF_UNIX) as listener:
         directory, chosen = Path(name), settings(**changes)
-        node = TracedNode(directory)
+        node = CountedNode(directory, counting)
         listener.bind(str(node.public))
         listener.listen()
         scratch, core_socket = directory / "scratch", directory / "core.sock"
@@ -241,57 +274,99 @@ async def traced_node(genesis: Genesis, **changes: object) -> AsyncIterator[Trac
 
 # The ways.
 
+Counts = dict[str, list[Counted]]
 
-async def _ways_of_requests() -> list[Way]:
+
+def call(method: str, *params: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+async def _submissions_and_lookups(counting: Counting[Counted]) -> Counts[Counted]:
     """Those that no block has a part in."""
-    async with traced_node(dev_genesis()) as node:
+    async with counted_node(counting, dev_genesis()) as node:
         client = await node.client()
-        asked = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance", "params": ["0x" + ACCOUNTS[0].hex(), "latest"]}
-        submissions, lookups, balances = [], [], []
-        for nonce in range(RUNS):
-            tx = signed(nonce)
-            submissions.append(await node.trace(partial(client.ask, "POST", "/tx", body_of(tx))))
-            lookups.append(await node.trace(partial(client.ask, "GET", f"/tx/{hash_of(tx)}")))
-            balances.append(await node.trace(partial(client.ask, "POST", "/rpc", asked)))
-        return [_shortest(SUBMISSION, submissions), _shortest(LOOKUP, lookups), _shortest(BALANCE, balances)]
+        counts: Counts[Counted] = {SUBMISSION: [], LOOKUP: [], RAW_SUBMISSION: []}
+        for nonce in range(0, 2 * RUNS, 2):
+            tx, raw = signed(nonce), encode_tx(signed(nonce + 1), CHAIN_ID)
+            sending = call("eth_sendRawTransaction", "0x" + raw.hex())
+            counts[SUBMISSION].append(await node.count(partial(client.ask, "POST", "/tx", body_of(tx))))
+            counts[LOOKUP].append(await node.count(partial(client.ask, "GET", f"/tx/{hash_of(tx)}")))
+            counts[RAW_SUBMISSION].append(await node.count(partial(client.ask, "POST", "/rpc", sending)))
+        return counts
 
 
-async def _way_of_event() -> Way:
-    async with traced_node(dev_genesis(), block_time_s=SOON_S) as node:
+async def _reads_and_mining(counting: Counting[Counted]) -> Counts[Counted]:
+    """Blocks made on request, and reads of what they hold."""
+    async with counted_node(counting, dev_genesis()) as node:
         client = await node.client()
-        traces = []
+        counts: Counts[Counted] = {}
+        for run in range(RUNS):
+            txs = [signed(nonce) for nonce in range(run * MINED_TXS, (run + 1) * MINED_TXS)]
+            for tx in txs:
+                await client.ask("POST", "/tx", body_of(tx))
+            mining = partial(client.ask, "POST", "/rpc", call("evm_mine"))
+            counts.setdefault(MINING, []).append(await node.count(mining))
+            block = msgspec.json.decode((await client.answer("GET", "/block/latest"))[1])["hash"]
+            account = "0x" + ACCOUNTS[0].hex()
+            gets = {CONFIRMED: f"/tx/{hash_of(txs[0])}", ACCOUNT: f"/account/{account}", READ_BLOCK: f"/block/{block}"}
+            calls = {
+                BALANCE: call("eth_getBalance", account, "latest"),
+                TRANSACTION: call("eth_getTransactionByHash", hash_of(txs[1])),
+                RECEIPT: call("eth_getTransactionReceipt", hash_of(txs[2])),
+                FULL_BLOCK: call("eth_getBlockByHash", block, True),
+            }
+            for name, path in gets.items():
+                counts.setdefault(name, []).append(await node.count(partial(client.ask, "GET", path)))
+            for name, asked in calls.items():
+                counts.setdefault(name, []).append(await node.count(partial(client.ask, "POST", "/rpc", asked)))
+        return counts
+
+
+async def _events(counting: Counting[Counted]) -> Counts[Counted]:
+    async with counted_node(counting, dev_genesis(), block_time_s=SOON_S) as node:
+        client = await node.client()
+        counts = []
         for nonce in range(RUNS):
             tx = signed(nonce)
             uri = f"ws://localhost/events?txConfirmed={hash_of(tx)}"
             async with unix_connect(str(node.public), uri, ping_interval=None) as events:
                 await events.recv()
                 await client.ask("POST", "/tx", body_of(tx))
-                traces.append(await node.trace(events.recv, is_quiet=False))
-        return _shortest(EVENT, traces)
+                counts.append(await node.count(events.recv, is_quiet=False))
+        return {EVENT: counts}
 
 
-async def _way_of_block() -> Way:
-    async with traced_node(GENESIS, engine="cometbft", cometbft_rpc=f"unix://{os.devnull}") as node:
+async def _blocks(counting: Counting[Counted]) -> Counts[Counted]:
+    async with counted_node(counting, GENESIS, engine="cometbft", cometbft_rpc=f"unix://{os.devnull}") as node:
         client, cometbft = await node.client(), await node.cometbft()
-        traces = []
+        counts = []
         for nonce in range(RUNS):
             tx = signed(nonce)
             await client.ask("POST", "/tx", body_of(tx))
             raw = encode_tx(tx, CHAIN_ID)
             await cometbft.call(check_tx=pb.RequestCheckTx(tx=raw))
-            traces.append(await node.trace(partial(cometbft.decide, nonce + 1, raw)))
-        return _shortest(BLOCK, traces)
+            counts.append(await node.count(partial(cometbft.decide, nonce + 1, raw)))
+        return {BLOCK: counts}
 
 
-def _shortest(name: str, traces: list[Trace]) -> Way:
-    trace = min(traces, key=lambda each: each.all_calls)
-    return Way(name, trace.stops, trace.all_calls)
-
-
-def trace_all() -> list[Way]:
+def count_all(counting: Counting[Counted]) -> Counts[Counted]:
+    """What each run of each way counted."""
     # As a node is started. To print what is below that would count as work.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     try:
-        return [*run_virtual(_ways_of_requests()), run_virtual(_way_of_event()), run_virtual(_way_of_block())]
+        counts: Counts[Counted] = {}
+        # Counting takes time, and work that takes long is done in more slices.
+        with patch("cairn.time_shares.time", SimpleNamespace(perf_counter=TickingClock())):
+            for take in (_submissions_and_lookups, _reads_and_mining, _events, _blocks):
+                counts |= run_virtual(take(counting))
+        return counts
     finally:
         structlog.reset_defaults()
+
+
+def trace_all() -> list[Way]:
+    """The ways, each at its shortest."""
+    shortest = {name: min(traces, key=lambda each: each.all_calls) for name, traces in count_all(traced).items()}
+    return [
+        Way(name, trace.stops, trace.all_calls, trace.bytecodes, trace.allocations) for name, trace in shortest.items()
+    ]
