@@ -50,7 +50,7 @@ async def serve_node(directory: Path) -> AsyncIterator[Node]:
     async with opened_core(directory / "data", listener=view) as core:
         hub = EventHub(view, settings())
         view.subscribe(hub)
-        core.feed.subscribe(view.on_commit)
+        core.feed.subscribe_blocks(view.on_commit)
         listener = socket.create_server(("127.0.0.1", 0))
         server = make_server(core, view, hub, settings())
         port = int(listener.getsockname()[1])

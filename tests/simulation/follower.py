@@ -17,7 +17,7 @@ from cairn.core.link import LinkClient
 from cairn.core.service import Core
 from cairn.domain.errors import Fatal, StoreUnavailable, Unavailable
 from cairn.domain.transactions import decode_record
-from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
+from cairn.domain.types import Address, DropReason, Phase, SealedBlock, Tx, TxHash
 from cairn.time_shares import TimeShares
 from tests.simulation.clients import Clients
 from tests.simulation.disk import aside
@@ -144,8 +144,8 @@ class Worker:
     def on_phase(self, phase: Phase, reason: str) -> None:
         self._view.on_phase(phase, reason)
 
-    def on_commit(self, height: int) -> None:
-        self._view.on_commit(height)
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
+        self._view.on_commit(height, block)
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._view.on_dropped(tx_hash, reason)

@@ -11,7 +11,7 @@ from cairn.core.process import CoreProcess
 from cairn.core.service import Core
 from cairn.domain.errors import Fatal
 from cairn.domain.genesis import Genesis
-from cairn.domain.types import Address, DropReason, Tx, TxHash
+from cairn.domain.types import Address, DropReason, SealedBlock, Tx, TxHash
 from cairn.engine.network.engine import NetworkEngine
 from cairn.store.directory import SeenChain
 from tests.simulation.disk import Crash, Disk
@@ -34,10 +34,10 @@ class Link(Server):
         super().__init__(core, core.node.link_path)
         self._node = core.node
 
-    def on_commit(self, height: int) -> None:
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
         if self.is_alive:
             self._node.announced(height)
-        super().on_commit(height)
+        super().on_commit(height, block)
         if self.is_alive:
             self._node.told_something()
 

@@ -11,7 +11,7 @@ from cairn.core.gateway import ChainInfo
 from cairn.core.link import LinkClient
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import DropReason, Phase, Tx, TxHash
+from cairn.domain.types import DropReason, Phase, SealedBlock, Tx, TxHash
 from tests.support.core_fixtures import KEYS, settings
 from tests.support.pace import PATIENCE_S
 
@@ -33,7 +33,7 @@ class Heard:
     def on_phase(self, phase: Phase, reason: str) -> None:
         self._note("phase", phase)
 
-    def on_commit(self, height: int) -> None:
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
         self._note("commit", height)
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:

@@ -14,7 +14,7 @@ from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.core.service import Core
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
-from cairn.domain.types import Tx
+from cairn.domain.types import SealedBlock, Tx
 from tests.support.core_fixtures import make_block, opened_core, settings
 
 
@@ -49,7 +49,7 @@ class LateView(ChainView):
 
     _withheld = -1
 
-    def on_commit(self, height: int) -> None:
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
         self._withheld = height
 
     async def reach(self, height: int, timeout_s: float = 5.0) -> None:
@@ -68,7 +68,7 @@ async def rest_node(
     kind = LateView if hears_late else ChainView
     view = kind(scratch, genesis_file=encode_genesis(genesis or dev_genesis()))
     async with opened_core(data, chosen, view, genesis) as core:
-        core.feed.subscribe(view.on_commit)
+        core.feed.subscribe_blocks(view.on_commit)
         view.on_info(core.info())
         ChainView.on_commit(view, core.head)
         view.on_phase("ready", "")

@@ -43,7 +43,8 @@ RUNS = 4
 """Each way is taken so often, and the shortest counts: later ones make nothing for the first time, and a machine that
 stops in the middle of one makes others wait for their turn."""
 SOON_S = 0.001
-QUIET_S = 0.01
+QUIET_S = 0.05
+"""Longer than the store of a worker stays behind."""
 MAX_READ_BYTES = 2**20
 FIRST_TIME_S = 2_000_000_000
 PROPOSER = VALIDATOR.engine_address

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from cairn.api.chain_json import block_json, confirmed_json
+from cairn.api.recent_blocks import RecentBlocks
 from cairn.core.gateway import CoreGateway, PendingPage, PendingTx
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, NodeError, Reverting, Unavailable
 from cairn.domain.lru_cache import LruCache
@@ -82,6 +83,8 @@ class ChainReads(ABC):
 
     def __init__(self) -> None:
         self._store: FollowerStore | None = None
+        self._recent = RecentBlocks()
+        """The newest blocks, as far as the core has sent them and the store does not show them yet."""
         self.height = -1
         """The latest height that reads show; -1 until the store is open."""
         self._forget_answers()
@@ -98,19 +101,30 @@ class ChainReads(ABC):
     def why_unavailable(self) -> Unavailable:
         """Why the store is not open."""
 
-    def _reader(self) -> FollowerStore:
+    def _opened(self) -> FollowerStore:
+        """The store, which may not show the recent blocks yet."""
         if self._store is None:
             raise self.why_unavailable()
         return self._store
 
+    def _reader(self) -> FollowerStore:
+        """The store, which shows every block up to `height`. Raises `Unavailable` or `Fatal`."""
+        store = self._opened()
+        if self._recent:
+            store.catch_up()
+            self._recent.clear()
+        return store
+
     @property
     def base(self) -> int:
         """The oldest height that is kept here; it may rise whenever this worker catches up."""
-        return self._reader().base
+        return self._opened().base
 
     def reader_at(self, height: int) -> FollowerStore:
         """The reader for `height`. Raises `BlockNotKept` if this node does not keep it."""
-        store = self._reader()
+        store = self._opened()
+        if height > store.visible:
+            store = self._reader()
         if height < store.base:
             raise BlockNotKept(f"block {height} is not kept by this node; the oldest it has is {store.base}")
         return store
@@ -123,6 +137,9 @@ class ChainReads(ABC):
 
     def get_header(self, height: int) -> tuple[BlockHash, BlockHeader]:
         """The header at a height that is known to exist. Raises `BlockNotFound` if it is not kept."""
+        recent = self._recent.find(height)
+        if recent is not None:
+            return recent.hash, recent.header
         found = self._shown_reader_at(height).find_header(height)
         if found is None:
             raise Corrupt(f"block {height} is not in the store, though its successors are")
@@ -132,10 +149,14 @@ class ChainReads(ABC):
         return self._block_hash(height)
 
     def find_height(self, block_hash: BlockHash) -> int | None:
-        return self._reader().find_height(block_hash)
+        height = self._recent.find_height(block_hash)
+        return self._opened().find_height(block_hash) if height is None else height
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
+        recent = self._recent.find(height)
+        if recent is not None:
+            return b"".join([tx.hash for tx in recent.txs])
         return self._shown_reader_at(height).tx_hashes(height)
 
     async def tx_tree(self, height: int) -> bytes:
@@ -170,10 +191,14 @@ class ChainReads(ABC):
         return store.read_history_node(level, index)
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
-        return self._reader().find_location(tx_hash)
+        location = self._recent.find_location(tx_hash)
+        return self._opened().find_location(tx_hash) if location is None else location
 
     def tx_at(self, height: int, position: int) -> Tx:
         """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
+        recent = self._recent.find(height)
+        if recent is not None:
+            return recent.txs[position]
         record = self._shown_reader_at(height).find_record(height, position)
         if record is None:
             raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
@@ -197,7 +222,8 @@ class ChainReads(ABC):
         raise reverted_meanwhile()
 
     def account(self, address: Address) -> Account:
-        return self._reader().account(address)
+        # The store may show a block more: what the core has not announced yet.
+        return self.account_at(address, self.height)
 
     def account_at(self, address: Address, height: int) -> Account:
         """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
@@ -242,7 +268,7 @@ class ChainReads(ABC):
         """The public JSON of a confirmed transaction."""
         answer = self._txs.use(tx_hash)
         if answer is None:
-            location = self._reader().find_location(tx_hash)
+            location = self.find_location(tx_hash)
             if location is not None:
                 answer = self.confirmed_at(*location)
                 self._txs.keep(tx_hash, answer)

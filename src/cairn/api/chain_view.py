@@ -20,12 +20,14 @@ from cairn.domain.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from cairn.domain.types import DropReason, Phase, Tx, TxHash
+from cairn.domain.types import DropReason, Phase, SealedBlock, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
 from cairn.time_shares import in_slices
 
 RETRY_S = 0.05
+LAG_S = 0.02
+"""How long the store may stay behind the blocks that were sent, unless somebody reads more of them."""
 PRESENCE_INTERVAL_S = 5.0
 """How often a waiting request checks that its client is still connected."""
 
@@ -72,6 +74,7 @@ class ChainView(ChainReads):
         self.announced = -1
         """The newest height that the core has announced or the disk has."""
         self._retry: asyncio.TimerHandle | None = None
+        """The next attempt to catch up, if one is due."""
         self._listeners: list[ViewListener] = []
         self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
         self._reaching: list[tuple[int, asyncio.Future[None]]] = []
@@ -97,6 +100,8 @@ class ChainView(ChainReads):
     def close(self) -> None:
         if self._retry is not None:
             self._retry.cancel()
+            self._retry = None
+        self._recent.clear()
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -125,11 +130,26 @@ class ChainView(ChainReads):
         for listener in self._listeners:
             listener.on_phase(phase, reason)
 
-    def on_commit(self, height: int) -> None:
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
         self.announced = max(self.announced, height)
+        if block is not None and self._may_show(block):
+            self._recent.add(block)
+            self.height = height
+            self._show(height - 1)
+            # One catch-up for several blocks, and none between a block and its events.
+            if self._retry is None:
+                self._retry = asyncio.get_running_loop().call_later(LAG_S, self._advance)
         # Several notices may come together; one catch-up is enough for all. The same height again means other files.
-        if height >= self.height:
+        elif height >= self.height:
             self._advance()
+
+    def _may_show(self, block: SealedBlock) -> bool:
+        """Whether the store, and the blocks that were sent since, show all before this one."""
+        store = self._store
+        if store is None or self._recent.is_full or block.header.height != self.height + 1:
+            return False
+        # A store that prunes removes what a reader may be about to look for: it is always caught up with.
+        return store.base == 0 and store.visible <= self.height
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._wake(tx_hash)
@@ -164,6 +184,7 @@ class ChainView(ChainReads):
             if self._store is None:
                 self._store = self._open()
             self.height = max(before, self._store.catch_up())
+            self._recent.clear()
             if self.height > before:
                 self._show(before)
         except Unavailable as failure:
@@ -174,7 +195,7 @@ class ChainView(ChainReads):
             if self.phase != "unavailable":
                 self.fail(failure)
                 return
-        if self.height < self.announced or self._store is None:
+        if self.height < self.announced or self._store is None or self._recent:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._advance)
 
     def _open(self) -> FollowerStore:
@@ -209,7 +230,7 @@ class ChainView(ChainReads):
             # It could not be opened yet; it will be tried again.
             await self.reach(0)
         try:
-            newest = self.board.head if self.is_live else self._reader().watermark.height()
+            newest = self.board.head if self.is_live else self._opened().watermark.height()
         except Fatal:
             if self.phase != "unavailable":
                 raise

@@ -252,6 +252,9 @@ class Admissions(SubmissionCalls):
         if self.failed.done():
             return
         try:
+            if self._journal.holds_only_adds:
+                # Then the journal has nothing to write, and they share the block's syncs.
+                self.engine.make_block_at_once()
             self._journal.sync()
         except NodeError as failure:
             self.fail(failure)

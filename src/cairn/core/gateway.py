@@ -348,8 +348,8 @@ class CoreListener(MempoolListener, Protocol):
 
     def on_phase(self, phase: Phase, reason: str) -> None: ...
 
-    def on_commit(self, height: int) -> None:
-        """The block at `height`, and all before it, are on disk."""
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
+        """The block at `height`, and all before it, are on disk. `block` is there if it is new and small."""
 
 
 class ChainObserver(Protocol):

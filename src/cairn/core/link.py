@@ -193,7 +193,7 @@ class _CoreConnection(wire.LinkProtocol):
 
     def _notice(self, kind: int, payload: bytes) -> None:
         if kind == wire.COMMIT:
-            self._listener.on_commit(wire.decode_as(payload, wire.CommitNotice).height)
+            self._listener.on_commit(*wire.decode_commit(payload))
         elif kind == wire.DROPPED:
             drop = wire.decode_as(payload, wire.DropNotice)
             self._listener.on_dropped(drop.tx_hash, drop.reason)

@@ -18,6 +18,11 @@ Submissions have their own ids: both ends count them, from 1 on; 64 bits never r
 WATCH (id 0, one byte: 1 or 0) asks for ARRIVED or ends it; ARRIVED (id 0) carries the records of the transactions that
 came into the mempool.
 
+COMMIT (id 0) says that a block is on disk, and brings it along if it has few transactions: then a worker need not
+read it before it tells its clients.
+
+    COMMIT     0               | u64 height | u16 length of the header, or 0 | block hash and header | records
+
 SETTLE and SETTLED have id 0 and no payload. The worker answers SETTLE with SETTLED, which shows that it has processed
 every earlier notice.
 """
@@ -31,13 +36,18 @@ import msgspec
 from cairn.core.calls import Method, methods_of
 from cairn.core.gateway import CoreCalls
 from cairn.domain.errors import ApiError, NodeError, received_error
-from cairn.domain.types import DropReason, Phase, TxHash
+from cairn.domain.transactions import decode_records, encode_record
+from cairn.domain.types import DropReason, Phase, SealedBlock, TxHash
+from cairn.store.keys import decode_stored_header, encode_stored_header
 
 HEAD = struct.Struct(">IQB")
 LENGTH = struct.Struct(">I")
 ID = struct.Struct(">Q")
+COMMIT_HEAD = struct.Struct(">QH")
 AFTER_LENGTH = HEAD.size - LENGTH.size
 MAX_FRAME_BYTES = 16 * 1024 * 1024
+MOST_SENT_TXS = 64
+"""Transactions of a block that is sent along: about 20 KB for each worker, and 50 us of the core's time."""
 
 # Worker to core.
 SUBMIT = 1
@@ -64,10 +74,6 @@ ARRIVED = 37
 class PhaseNotice(msgspec.Struct, frozen=True):
     phase: Phase
     reason: str
-
-
-class CommitNotice(msgspec.Struct, frozen=True):
-    height: int
 
 
 class DropNotice(msgspec.Struct, frozen=True):
@@ -102,6 +108,22 @@ def decode_call(payload: bytes) -> tuple[Method[object], msgspec.Struct]:
 
 def decode_as(payload: bytes, expected: type[_T]) -> _T:
     return msgspec.json.decode(payload, type=expected)
+
+
+def commit_frame(height: int, block: SealedBlock | None = None) -> bytes:
+    if block is None or len(block.txs) > MOST_SENT_TXS:
+        return frame(0, COMMIT, COMMIT_HEAD.pack(height, 0))
+    header = encode_stored_header(block.hash, block.header)
+    return frame(0, COMMIT, b"".join((COMMIT_HEAD.pack(height, len(header)), header, *map(encode_record, block.txs))))
+
+
+def decode_commit(payload: bytes) -> tuple[int, SealedBlock | None]:
+    height, header_bytes = COMMIT_HEAD.unpack_from(payload)
+    if not header_bytes:
+        return height, None
+    records_at = COMMIT_HEAD.size + header_bytes
+    block_hash, header = decode_stored_header(payload[COMMIT_HEAD.size : records_at])
+    return height, SealedBlock(header, block_hash, tuple(decode_records(payload[records_at:])))
 
 
 def error_frame(request_id: int, kind: int, error: NodeError) -> bytes:

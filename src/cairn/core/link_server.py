@@ -16,7 +16,7 @@ from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreCalls
 from cairn.domain.errors import NodeError, Unavailable
 from cairn.domain.transactions import decode_record, encode_record, split_records
-from cairn.domain.types import DropReason, Phase, Tx, TxHash
+from cairn.domain.types import DropReason, Phase, SealedBlock, Tx, TxHash
 from cairn.time_shares import TimeShares
 
 SETTLE_TIMEOUT_S = 5.0
@@ -74,7 +74,7 @@ class LinkServer:
             connection.write(wire.frame_of(0, wire.INFO, info))
         # During a revert the head is still that of the old chain, which a worker must not get any more.
         if info is not None and info.store_path:
-            connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
+            connection.write(wire.commit_frame(head))
         connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
 
     def left(self, connection: "_WorkerConnection") -> None:
@@ -89,8 +89,8 @@ class LinkServer:
     def on_phase(self, phase: Phase, reason: str) -> None:
         self._broadcast(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
 
-    def on_commit(self, height: int) -> None:
-        self._broadcast(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(height)))
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
+        self._broadcast(wire.commit_frame(height, block))
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))

@@ -154,7 +154,7 @@ class CoreProcess(LinkedCore):
         self._remember_begun()
         # First, so that every announced block is among those that the next opening must find.
         core.feed.subscribe(lambda height: self._remember(core))
-        core.feed.subscribe(self._server.on_commit)
+        core.feed.subscribe_blocks(self._server.on_commit)
         core.watch_arrivals(self._arrivals_watched)
         self._core, self._ended = core, None
         core.start()

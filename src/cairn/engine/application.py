@@ -6,31 +6,36 @@ from typing import Protocol
 from cairn.domain.certificates import Certificate
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import Address, BlockHeader, Rules, Tx, TxHash
+from cairn.domain.types import Address, BlockHeader, Rules, SealedBlock, Tx, TxHash
 from cairn.engine.signing import BlockSigner
 from cairn.store.chain import ChainStore
 
-# The feed announces that a block is on disk. Subscribers read the block itself from the store, now or later.
+# The feed announces that a block is on disk. Subscribers get it, or read it from the store, now or later.
 #
 # So replay and live events are the same, and no events are kept for slow or disconnected subscribers.
 
 Listener = Callable[[int], None]
+BlockListener = Callable[[int, SealedBlock | None], None]
+"""Called with a height and the new block there; None after a jump, or if the height was announced before."""
 
 
 class Feed:
     """Calls every listener with every height after its subscription, in order, except those that a jump skips."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: list[BlockListener] = []
         self._height: int | None = None
 
     def subscribe(self, listener: Listener) -> None:
+        self.subscribe_blocks(lambda height, block: listener(height))
+
+    def subscribe_blocks(self, listener: BlockListener) -> None:
         self._listeners.append(listener)
 
-    def announce(self, height: int) -> None:
+    def announce(self, height: int, block: SealedBlock | None = None) -> None:
         """Announce that the block at `height`, and all before it, are on disk."""
         assert self._height is None or height == self._height + 1, f"height {height} announced after {self._height}"
-        self._tell(height)
+        self._tell(height, block)
 
     def jump(self, height: int) -> None:
         """Announce that the chain continues from `height`, and that no earlier blocks are kept."""
@@ -39,12 +44,15 @@ class Feed:
 
     def repeat(self, height: int) -> None:
         """Announce the newest height again: the store's files have changed, and nothing else."""
-        for listener in self._listeners:
-            listener(height)
+        self._call(height, None)
 
-    def _tell(self, height: int) -> None:
+    def _tell(self, height: int, block: SealedBlock | None = None) -> None:
         self._height = height
-        self.repeat(height)
+        self._call(height, block)
+
+    def _call(self, height: int, block: SealedBlock | None) -> None:
+        for listener in self._listeners:
+            listener(height, block)
 
 
 class Application:
@@ -104,7 +112,7 @@ class Application:
         if self._signer is not None and signed is not None:
             self._signer.committed(signed)
         # Last, so that no block is announced that is not on disk.
-        self._feed.announce(outcome.block.header.height)
+        self._feed.announce(outcome.block.header.height, outcome.block)
         return outcome
 
     def certificate(self, height: int | None) -> Certificate:
@@ -133,6 +141,12 @@ class Engine(Protocol):
 
     def wake(self) -> None:
         """The pool may have something new."""
+
+    def make_block_at_once(self) -> None:
+        """Make a block now, if the pool's transactions get one at once and are few. It may fail, and is tried again.
+
+        Raises what the store raises.
+        """
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import structlog
@@ -163,6 +164,8 @@ class Pruning(Upkeep):
         self._is_unfinished = False
 
 
+MOST_AT_ONCE = 64
+"""Transactions of a block that is made before they are answered: their answers wait for it."""
 MOST_SET_ASIDE = 16
 """Transactions that may be set aside for one block; with more of them, the block is empty."""
 FIRST_RETRY_S = 1.0
@@ -211,8 +214,8 @@ class EmbeddedEngine:
         self._pruning = pruning
         self._automine, self._interval = Ticks(), Ticks()
         self._woken = asyncio.Event()
-        self.wake = self._woken.set
-        """Set when the pool may have something to include."""
+        """Set when the pool has something to include."""
+        self._is_running = False
         self._is_stopped = False
         self._interrupted = asyncio.Event()
         """Set by a stop or another pace."""
@@ -224,8 +227,10 @@ class EmbeddedEngine:
         try:
             if pruning is not None:
                 pruning.start(lambda: loop.call_soon_threadsafe(self._interrupt))
+            self._is_running = True
             await self._make_blocks()
         finally:
+            self._is_running = False
             if pruning is not None:
                 self._pruning = None
                 pruning.close()
@@ -265,6 +270,18 @@ class EmbeddedEngine:
                     retry_s = FIRST_RETRY_S
                     # Let the event loop serve others between two blocks.
                     await asyncio.sleep(0)
+
+    def wake(self) -> None:
+        if self._pool.pending_count:
+            self._woken.set()
+
+    def make_block_at_once(self) -> None:
+        is_at_once = self._pace.automine_s == 0 and self._is_running and not self._is_stopped
+        # After a failure `run` waits before it tries again.
+        if is_at_once and self._condition == OK and 0 < self._pool.pending_count <= MOST_AT_ONCE:
+            # It is told, and `run` tries again.
+            with suppress(EngineUnavailable):
+                self.produce()
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""

@@ -242,6 +242,8 @@ class Journal:
         """The records of the next frame."""
         self._unsynced: dict[bytes, None] = {}
         """The unsettled transactions and answers among them."""
+        self.holds_only_adds = True
+        """Whether they are all of transactions: then none needs to be written once a block on disk has them all."""
         self._alive: dict[bytes, int] = {}
         """The segment that each unsettled transaction or answer is in."""
         self._left: dict[TxHash, DropReason] = {}
@@ -302,10 +304,12 @@ class Journal:
         head = _ANSWER, self._order, received_at, answered_at, key
         self._buffer.append(_ANSWER_RECORD.pack(*head, answer.request, answer.tx_hash, answer.confirmed))
         self._unsynced[key] = None
+        self.holds_only_adds = False
 
     def append_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         """Append that a transaction was dropped. It must still be settled."""
         self._buffer.append(_encode_drop(_DROP, tx_hash, reason))
+        self.holds_only_adds = False
 
     def append_leave(self, tx_hash: TxHash, reason: DropReason) -> None:
         """Append that an unsettled transaction left the mempool, and is still kept. Of others nothing is written."""
@@ -313,11 +317,13 @@ class Journal:
         if is_kept and self._left.get(tx_hash) != reason:
             self._left[tx_hash] = reason
             self._buffer.append(_encode_drop(_LEAVE, tx_hash, reason))
+            self.holds_only_adds = False
 
     def append_uptime(self, up_s: int) -> None:
         """Append the node's uptime."""
         self.up_s = up_s
         self._buffer.append(_encode_uptime(up_s))
+        self.holds_only_adds = False
 
     def settle(self, tx_hash: TxHash) -> None:
         """A transaction is confirmed or dropped: the journal need not keep it any longer."""
@@ -339,14 +345,16 @@ class Journal:
     def sync(self) -> None:
         """Put everything appended on disk, and remove segments that nothing needs any more.
 
+        Transactions that were all settled meanwhile are not written: they are on disk in a block.
         Raises `StoreUnavailable`; the journal is then of no further use.
         """
         self._check_usable()
         try:
-            if self._buffer:
+            if self._unsynced or not self.holds_only_adds:
                 self._write(b"".join(self._buffer), self._unsynced)
-                self._buffer.clear()
                 self._unsynced.clear()
+            self._buffer.clear()
+            self.holds_only_adds = True
             if len(self._segments) > 1:
                 self._retire()
         except (OSError, StoreUnavailable) as failure:

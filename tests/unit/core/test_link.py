@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,8 @@ from cairn.domain.errors import (
     StoreUnavailable,
 )
 from cairn.domain.transactions import encode_record
-from cairn.domain.types import Address, Draft, Phase, TxHash
-from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
+from cairn.domain.types import Address, Draft, Phase, SealedBlock, Tx, TxHash
+from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, produce, signed
 from tests.support.linked_core import Heard, linked
 from tests.support.pace import PATIENCE_S
 from tests.support.tx_data import data_by_number
@@ -40,6 +40,23 @@ async def test_a_worker_learns_the_chain_then_its_head_then_that_it_is_ready(tmp
     async with linked(tmp_path) as (_, heard, _core):
         told = [notice for notice in heard.notices if notice != ("phase", "starting")]
         assert told == [("info", 1337), ("commit", 0), ("phase", "ready")]
+
+
+async def block_of(directory: Path, txs: Sequence[Tx]) -> SealedBlock:
+    async with opened_core(directory) as core:
+        await asyncio.gather(*map(core.submit, txs))
+        return produce(core).block
+
+
+@pytest.mark.parametrize("count", [0, 1, wire.MOST_SENT_TXS])
+async def test_a_small_block_crosses_the_link_with_its_notice(tmp_path: Path, count: int) -> None:
+    block = await block_of(tmp_path, [signed(nonce, data=b"x" * (nonce % 3)) for nonce in range(count)])
+    assert wire.decode_commit(wire.commit_frame(1, block)[wire.HEAD.size :]) == (1, block)
+
+
+async def test_a_larger_block_is_left_to_the_worker(tmp_path: Path) -> None:
+    block = await block_of(tmp_path, [signed(nonce) for nonce in range(wire.MOST_SENT_TXS + 1)])
+    assert wire.decode_commit(wire.commit_frame(1, block)[wire.HEAD.size :]) == (1, None)
 
 
 async def test_every_call_crosses_the_link(tmp_path: Path) -> None:
@@ -129,7 +146,7 @@ async def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> N
         # The late answer of a core that woke up again finds nobody.
         writer.write(wire.frame(0, wire.ADMITTED, wire.ID.pack(1)))
         writer.write(wire.frame_of(1, wire.RESULT, None))
-        writer.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(9)))
+        writer.write(wire.commit_frame(9))
         await reader.read()
         writer.close()
         await writer.wait_closed()

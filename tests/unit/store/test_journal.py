@@ -44,6 +44,34 @@ def test_synced_transactions_are_recovered_in_order_of_acceptance(tmp_path: Path
     journal.close()
 
 
+def test_transactions_that_are_settled_before_the_sync_are_not_written(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    before = journal._offset
+    append(journal, txs(2))
+    assert journal.holds_only_adds
+    for tx in txs(2):
+        journal.settle(tx.hash)
+    journal.sync()
+    assert journal._offset == before
+    append(journal, txs(1, sender=2))
+    journal.sync()
+    assert journal._offset > before
+    journal.close()
+    assert recovered(tmp_path) == txs(1, sender=2)
+
+
+def test_a_drop_is_written_also_if_all_transactions_are_settled(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    [tx] = txs(1)
+    append(journal, [tx])
+    journal.append_drop(tx.hash, "expired")
+    journal.settle(tx.hash)
+    journal.sync()
+    journal = reopened(journal, tmp_path)
+    assert journal.recovered_drops == [(tx.hash, "expired")]
+    journal.close()
+
+
 def test_every_type_comes_back_with_its_caps(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     append(journal, signed_of_each_type())
@@ -284,6 +312,7 @@ def test_a_missing_segment_is_found(tmp_path: Path) -> None:
 def test_a_record_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     journal._buffer.append(b"\x09surely not")
+    journal.holds_only_adds = False
     journal.sync()
     journal.close()
     with pytest.raises(Corrupt, match="holds an unknown record of kind 9"):

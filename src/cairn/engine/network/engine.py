@@ -136,6 +136,9 @@ class NetworkEngine:
         self._broadcaster.stop()
         self._stopped.set()
 
+    def make_block_at_once(self) -> None:
+        """CometBFT decides when there is a block."""
+
     @property
     def peers(self) -> int:
         return self._watch.peers
