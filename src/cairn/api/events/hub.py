@@ -10,7 +10,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 from websockets.frames import CloseCode
@@ -35,6 +35,7 @@ NOT_IN_A_BLOCK = -1
 CHAIN_REVERTED = 4205
 """Close code after a revert. No standard code says that the client must forget blocks."""
 
+_T = TypeVar("_T")
 log = structlog.get_logger("cairn.events")
 
 
@@ -253,8 +254,7 @@ class EventHub:
         self._enqueue(subscriber)
 
     def _enqueue(self, subscriber: Subscriber) -> None:
-        # A full socket is not queued: it comes back here when it resumes.
-        if not subscriber.is_queued and not subscriber.connection.paused:
+        if not subscriber.is_queued:
             subscriber.is_queued = True
             queue = self._queues.get(subscriber.client)
             if queue is None:
@@ -290,7 +290,7 @@ class EventHub:
         if self._height < self._committed and self._attempt(self._advance):
             self._schedule_step()
 
-    def _attempt(self, reading: Callable[[], bool]) -> bool | None:
+    def _attempt(self, reading: Callable[[], _T]) -> _T | None:
         """Do what reads the store. None if that must wait until it can be read again; what failed is then retried."""
         if self._has_failed:
             # Nothing more is sent from a damaged store.
@@ -307,6 +307,10 @@ class EventHub:
                 self._is_retry_due = True
                 asyncio.get_running_loop().call_later(RETRY_S, self._retry)
         return None
+
+    def _wait_for_store(self, subscriber: Subscriber) -> None:
+        if not self._has_failed:
+            self._stuck.append(subscriber)
 
     def _retry(self) -> None:
         self._is_retry_due = False
@@ -365,19 +369,24 @@ class EventHub:
         """Write the next events of a socket."""
         subscriber.is_queued = False
         if subscriber.connection.paused:
+            # It comes back when it resumes.
             return
         height, frame = self._newest
-        is_plain = not subscriber.due and not subscriber.replies and subscriber.block_frame is None
-        is_plain = is_plain and (subscriber.payments is None or subscriber.payments.place is None)
-        if is_plain and subscriber.next_height == height == self._height:
+        if subscriber.next_height == height == self._height and subscriber.waits_for_nothing_else:
             # Thousands of sockets wait for the newest block and for nothing else: nothing is looked up for them.
+            if subscriber.block_frame is not None:
+                own = self._attempt(partial(subscriber.block_frame, height))
+                if own is None:
+                    self._wait_for_store(subscriber)
+                    return
+                frame = own
             subscriber.next_height = height + 1
             subscriber.connection.write(frame)
             return
         frames, subscriber.replies = subscriber.replies, []
         has_more = self._attempt(partial(self._collect, subscriber, frames))
-        if has_more is None and not self._has_failed:
-            self._stuck.append(subscriber)
+        if has_more is None:
+            self._wait_for_store(subscriber)
         if frames:
             subscriber.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if has_more:

@@ -7,7 +7,6 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from websockets.frames import Frame, Opcode
 
 from cairn.api.bodies import FORMS, Form, problem_of
 from cairn.api.parameters import amounts_of, find_number, parse_hash
@@ -147,7 +146,16 @@ def encode_frame(message: ServerMessage) -> bytes:
 
 def text_frame(payload: bytes) -> bytes:
     """Unmasked and not compressed, like every frame that a node sends."""
-    return Frame(Opcode.TEXT, payload).serialize(mask=False)
+    return text_frame_head(len(payload)) + payload
+
+
+def text_frame_head(size: int) -> bytes:
+    """What is before a payload of so many bytes: a whole text (0x81), then the size in 7, 16 or 64 bits (RFC 6455)."""
+    if size < 126:
+        return bytes((0x81, size))
+    if size < 1 << 16:
+        return b"\x81\x7e" + size.to_bytes(2, "big")
+    return b"\x81\x7f" + size.to_bytes(8, "big")
 
 
 # What a client sends.

@@ -61,6 +61,11 @@ class Subscriber:
         self.is_queued = False
 
     @property
+    def waits_for_nothing_else(self) -> bool:
+        """Whether nothing is to be written but new blocks."""
+        return not (self.due or self.replies) and (self.payments is None or self.payments.place is None)
+
+    @property
     def followed_addresses(self) -> int:
         """How many addresses it follows."""
         return 0 if self.payments is None else len(self.payments)

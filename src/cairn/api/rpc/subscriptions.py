@@ -13,7 +13,7 @@ import msgspec
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.events.messages import text_frame
+from cairn.api.events.messages import text_frame, text_frame_head
 from cairn.api.events.subscribers import Connection
 from cairn.api.rpc.dispatch import rpc_method
 from cairn.api.rpc.objects import head_object, transaction_object
@@ -33,7 +33,7 @@ from cairn.time_shares import TimeShares
 
 CACHED_HEADS = 128
 UNCOPIED_BYTES = 2**16
-"""From here on, the length of a frame has 64 bits."""
+"""From here on, a frame is written in two parts."""
 AT_ONCE = 64
 """Transactions that a socket gets in one write, before its client's turn may end."""
 MAX_WAITING = 128
@@ -50,21 +50,23 @@ KINDS = frozenset({HEADS, PENDING, "logs", "syncing"})
 
 _encode = msgspec.json.Encoder().encode
 _NO_HASH = b"0x" + b"0" * 64
+_BEFORE_NAME = b'{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"'
+_BEFORE_RESULT = b'","result":'
+_BEHIND = b"}}"
 
 
 def text_frame_parts(payload: bytes) -> tuple[bytes, ...]:
     """The frame of `text_frame`, in parts that need no copy of a long payload."""
     if len(payload) < UNCOPIED_BYTES:
         return (text_frame(payload),)
-    # The last fragment of a text (0x81), and a length of 64 bits (127).
-    return b"\x81\x7f" + len(payload).to_bytes(8, "big"), payload
+    return text_frame_head(len(payload)), payload
 
 
 def notification(subscription: str, result: bytes) -> bytes:
-    return text_frame(
-        b'{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"%b","result":%b}}'
-        % (subscription.encode(), result)
-    )
+    # In one step, because thousands of sockets get the same result, each with its own name.
+    name = subscription.encode()
+    head = text_frame_head(len(_BEFORE_NAME) + len(name) + len(_BEFORE_RESULT) + len(result) + len(_BEHIND))
+    return b"".join((head, _BEFORE_NAME, name, _BEFORE_RESULT, result, _BEHIND))
 
 
 class HeadTexts:
@@ -191,6 +193,8 @@ class Subscriptions:
         self._arrivals = arrivals
         self._subscriber = hub.attach(connection, client, self._head_frames)
         self._subscriptions: dict[str, _Subscription] = {}
+        self._heads: list[str] = []
+        """Those to blocks that have begun."""
 
     @rpc_method("eth_subscribe")
     async def subscribe(self, kind: object, full: object = None) -> str:
@@ -220,6 +224,7 @@ class Subscriptions:
             if not each.has_begun:
                 each.has_begun = True
                 if each.kind == HEADS:
+                    self._heads = [name for name, _ in self._begun(HEADS)]
                     # They share the socket's cursor: a later subscription begins where the others are.
                     self._hub.subscribe_blocks(self._subscriber, None)
                 elif each.kind == PENDING:
@@ -237,6 +242,7 @@ class Subscriptions:
             raise RpcError(SERVER_ERROR, "subscription not found")
         if ended.kind == PENDING:
             self._arrivals.places.give_back(self._client)
+        self._heads = [name for name, _ in self._begun(HEADS)]
         if not self._begun(ended.kind):
             if ended.kind == HEADS:
                 self._hub.unsubscribe_blocks(self._subscriber)
@@ -252,7 +258,9 @@ class Subscriptions:
 
     def _head_frames(self, height: int) -> bytes:
         text = self._head_texts.text(height)
-        return b"".join(notification(name, text) for name, _ in self._begun(HEADS))
+        if len(self._heads) == 1:
+            return notification(self._heads[0], text)
+        return b"".join([notification(name, text) for name in self._heads])
 
     def _tell_pending(self, arrived: ArrivedTxs) -> None:
         for name, each in self._begun(PENDING):

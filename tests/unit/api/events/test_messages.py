@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
+from websockets.frames import Frame, Opcode
 
 from cairn.api.bodies import as_integers, as_strings
 from cairn.api.events.messages import (
@@ -26,6 +27,7 @@ from cairn.api.events.messages import (
     parse_amounts,
     parse_command,
     parse_subscriptions,
+    text_frame,
 )
 from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
@@ -265,3 +267,9 @@ def test_amounts_are_written_as_the_url_says() -> None:
     assert parse_amounts(b"newBlock") is as_integers
     assert parse_amounts(b"amounts=number") is as_integers
     assert parse_amounts(b"newBlock&am%6funts=string") is as_strings
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 2**16 - 1, 2**16])
+def test_a_frame_is_as_the_library_makes_it(size: int) -> None:
+    payload = b"x" * size
+    assert text_frame(payload) == Frame(Opcode.TEXT, payload).serialize(mask=False)

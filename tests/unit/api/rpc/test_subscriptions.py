@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from cairn.api.chain_view import ChainView
-from cairn.api.events.hub import EventHub
+from cairn.api.events.hub import RETRY_S, EventHub
 from cairn.api.rpc import subscriptions as rpc_subscriptions
 from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, ArrivalFeed, HeadTexts, Subscriptions
 from cairn.api.rpc.values import RpcError
 from cairn.config import Settings
+from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, BlockHeader, Tx
 from cairn.time_shares import SLICE_S
 from tests.support.core_fixtures import signed
@@ -106,6 +107,25 @@ async def test_a_full_socket_misses_no_head(bench: Bench) -> None:
     socket.resume()
     await settle()
     assert told(socket, heads) == list(range(start, start + 100))
+
+
+@pytest.mark.virtual_time
+async def test_a_head_that_cannot_be_read_comes_once_it_can(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    socket, subscriptions = bench.join()
+    heads = await subscribed(subscriptions, "newHeads")
+    start = bench.chain.height + 1
+
+    def fail(heads: Heads, height: int) -> bytes:
+        raise StoreUnavailable("not now")
+
+    monkeypatch.setattr(Heads, "text", fail)
+    bench.commit()
+    await settle()
+    assert not socket.writes
+    monkeypatch.undo()
+    await asyncio.sleep(RETRY_S)
+    await settle()
+    assert told(socket, heads) == [start]
 
 
 async def test_after_a_revert_the_heads_go_on_at_the_block_after_it(bench: Bench) -> None:
