@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
 from cairn import time_shares
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rest import accounts
 from cairn.domain.errors import ShuttingDown
 from cairn.domain.transactions import sign_draft
@@ -27,6 +28,11 @@ BLOCKS: Sequence[Sequence[tuple[int, int]]] = [[(0, 1)], [], [(0, 2), (1, 0)], [
 
 def name(number: int) -> str:
     return "0x" + ACCOUNTS[number].hex()
+
+
+def stream_of(node: RestNode, search: Search) -> AsyncIterator[bytes]:
+    served = accounts.Accounts(NextNonces(node.core, node.view), node.view)
+    return served._stream(search, None, lambda answer: answer, None)
 
 
 async def make_blocks(node: RestNode, blocks: Sequence[Sequence[tuple[int, int]]] = BLOCKS) -> None:
@@ -180,7 +186,7 @@ async def test_a_stream_ends_without_a_last_line_once_the_node_stops(
     await make_blocks(node)
     monkeypatch.setattr(time_shares, "SLICE_S", -1)
     search = Search(ACCOUNTS[0])
-    stream = accounts.Accounts(node.core, node.view)._stream(search, None, lambda answer: answer, None)
+    stream = stream_of(node, search)
     assert await anext(stream)
     node.view.on_phase("draining", "the node is shutting down")
     with pytest.raises(ShuttingDown, match="shutting down"):
@@ -194,7 +200,7 @@ async def test_a_stream_gives_way_after_each_slice_of_time_though_nothing_was_fo
     monkeypatch.setattr(time_shares, "SLICE_S", -1)
     for is_ascending in (True, False):
         search = Search(ACCOUNTS[0], counterparty=ACCOUNTS[1], is_ascending=is_ascending)
-        stream = accounts.Accounts(node.core, node.view)._stream(search, None, lambda answer: answer, None)
+        stream = stream_of(node, search)
         pieces = [piece async for piece in stream]
         assert [len(piece.splitlines()) for piece in pieces if piece] == [1, 1]
         assert len(pieces) >= 4

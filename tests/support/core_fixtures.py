@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from cairn.board import Board
 from cairn.config import Settings
 from cairn.core import opening
 from cairn.core.gateway import MempoolListener
@@ -81,9 +82,10 @@ def open_core(
     listener: MempoolListener | None = None,
     keys: Mapping[Address, bytes] = KEYS,
     genesis: Genesis | None = None,
+    board: Board | None = None,
 ) -> Core:
     chosen = genesis or dev_genesis()
-    return opening.open_core(chosen, directory, node_settings or settings(), keys, listener or Told())
+    return opening.open_core(chosen, directory, node_settings or settings(), keys, listener or Told(), board=board)
 
 
 @asynccontextmanager
@@ -92,8 +94,9 @@ async def opened_core(
     node_settings: Settings | None = None,
     listener: MempoolListener | None = None,
     genesis: Genesis | None = None,
+    board: Board | None = None,
 ) -> AsyncIterator[Core]:
-    core = open_core(directory, node_settings, listener, genesis=genesis)
+    core = open_core(directory, node_settings, listener, genesis=genesis, board=board)
     core.start()
     try:
         yield core

@@ -18,6 +18,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
 from cairn.api.hot_routes import HotRoutes
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server import websocket_deadlines
@@ -169,7 +170,8 @@ class EventServer:
         router = Router([WebSocketRoute("/events", EventsEndpoint(self.core, self.hub, origins, settings))])
         limiter = RateLimiter(settings, lambda: 0.0)
         intake, calls = Submitter(self.core, view), Dispatcher({}, view.fail)
-        hot = HotRoutes(view, intake, calls, hosts, origins, limiter, self.hub.shares, settings)
+        nonces = NextNonces(self.core, view)
+        hot = HotRoutes(view, nonces, intake, calls, hosts, origins, limiter, self.hub.shares, settings)
         state = ServerState(view, router, hot, limiter, self.hub.shares, settings)
         self.server = Server(state, asyncio.get_running_loop().time)
 

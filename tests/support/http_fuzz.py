@@ -19,6 +19,7 @@ import h11
 
 from cairn.api.chain_view import ChainView
 from cairn.api.hot_routes import HotRoutes
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rpc.caller import Caller
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.http_protocol import HttpProtocol
@@ -29,6 +30,7 @@ from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 from cairn.domain.types import TxHash
 from cairn.time_shares import TimeShares
+from tests.support.scripted_gateway import ScriptedGateway
 
 SETTINGS = replace(Settings(), workers=1, allowed_hosts=("*",))
 HOSTS = HostList(SETTINGS)
@@ -353,7 +355,8 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     view = RecordingView(recorder)
     limiter = RateLimiter(SETTINGS, lambda: 0.0)
     origins, shares = OriginList(SETTINGS), TimeShares()
-    hot = HotRoutes(view, recorder, recorder, HOSTS, origins, limiter, shares, SETTINGS)  # type: ignore[arg-type]
+    nonces = NextNonces(ScriptedGateway(), view)
+    hot = HotRoutes(view, nonces, recorder, recorder, HOSTS, origins, limiter, shares, SETTINGS)  # type: ignore[arg-type]
     state = ServerState(view, recorder, hot, limiter, shares, SETTINGS)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)

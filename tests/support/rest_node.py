@@ -67,7 +67,7 @@ async def rest_node(
     scratch.mkdir(exist_ok=True)
     kind = LateView if hears_late else ChainView
     view = kind(scratch, genesis_file=encode_genesis(genesis or dev_genesis()))
-    async with opened_core(data, chosen, view, genesis) as core:
+    async with opened_core(data, chosen, view, genesis, view.board) as core:
         core.feed.subscribe_blocks(view.on_commit)
         view.on_info(core.info())
         ChainView.on_commit(view, core.head)

@@ -11,6 +11,7 @@ from cairn.api.description.pages import Explorer, Pages
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint, EventsOverHttp
 from cairn.api.hot_routes import HotRoutes
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rest.accounts import Accounts
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.probes import Probes
@@ -48,13 +49,20 @@ def make_api(
         EVENTS_PATH: EventsEndpoint(gateway, hub, origins, settings),
         RPC_PATH: RpcSocketEndpoint(calls, gateway, view, hub, limiter, origins, settings),
     }
-    router = PathRouter([*make_handlers(gateway, view, calls, limiter, settings), EventsOverHttp()], sockets)
+    nonces = NextNonces(gateway, view)
+    router = PathRouter([*make_handlers(gateway, view, nonces, calls, limiter, settings), EventsOverHttp()], sockets)
     app = Edge(router, view, hosts, origins, limiter, shares, server_adds_chain_id)
-    return Api(app, HotRoutes(view, Submitter(gateway, view), calls, hosts, origins, limiter, shares, settings))
+    hot = HotRoutes(view, nonces, Submitter(gateway, view), calls, hosts, origins, limiter, shares, settings)
+    return Api(app, hot)
 
 
 def make_handlers(
-    gateway: CoreGateway, view: ChainView, calls: Dispatcher, limiter: RateLimiter, settings: Settings
+    gateway: CoreGateway,
+    view: ChainView,
+    nonces: NextNonces,
+    calls: Dispatcher,
+    limiter: RateLimiter,
+    settings: Settings,
 ) -> list[object]:
     """Objects whose methods are the operations of the OpenAPI document."""
     lookups = Lookups(gateway, view)
@@ -62,7 +70,7 @@ def make_handlers(
         Probes(gateway, view),
         Submissions(Submitter(gateway, view), limiter, settings),
         lookups,
-        Accounts(gateway, view),
+        Accounts(nonces, view),
         Proofs(gateway, view, lookups),
         ValidatorRoutes(gateway),
         Faucet(gateway, view),

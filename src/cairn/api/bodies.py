@@ -30,6 +30,7 @@ NDJSON_MEDIA_TYPE = "application/x-ndjson"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 REVALIDATE = "no-cache"
 """Of `Cache-Control`: the client asks each time whether what it has is still the same."""
+IMMUTABLE = "public, max-age=31536000, immutable"
 MAX_DISCARDED_BYTES = 8 * 1024 * 1024
 AMOUNT_FIELDS = ("value", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "baseFeePerGas", "fee", "balance")
 """Every field of an answer that is an amount of wei, however deep it stands."""

@@ -81,7 +81,7 @@ class ChainView(ChainReads):
         self._waiting: dict[TxHash, set[asyncio.Future[None]]] = {}
         self.chain_id = chain_id
         self.info: ChainInfo | None = None
-        self._generation = -1
+        self.generation = -1
         """The board's, while it shows the chain that this worker reads."""
         self.reverts = 0
         """How often the chain was reverted, as far as this worker knows."""
@@ -113,7 +113,7 @@ class ChainView(ChainReads):
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id, self.reverts = info, info.chain_id, info.reverts
-        self._generation = info.generation if info.generation % 2 else -1
+        self.generation = info.generation if info.generation % 2 else -1
         # The core announces its head next; earlier announcements may be of blocks that were reverted.
         self.announced = -1
         if is_reverted:
@@ -327,7 +327,7 @@ class ChainView(ChainReads):
 
         Without one the watermark tells what is on disk, also if the core was killed before it told anybody.
         """
-        return self.phase == "ready" and self.board.generation == self._generation
+        return self.phase == "ready" and self.board.generation == self.generation
 
     def get_info(self) -> ChainInfo:
         """What the core has announced of the chain. Raises `Unavailable` until then."""

@@ -1,89 +1,43 @@
-"""Requests that are answered without the application: POST /tx, POST /rpc, GET /tx/{hash} and GET /health.
+"""Requests that are answered without the application: POST /tx, POST /rpc, GET /health, and reads.
 
-A route takes a request that it can finish: a complete submission, a JSON-RPC message, a transaction that this worker
-shows as confirmed, the probe. Everything else, and each request with a header that needs more work, is for the
-application.
+A route takes a request that it can finish: a complete submission, a JSON-RPC message, the probe, a read that this
+worker can answer at once. Everything else, and each request with a header that needs more work, is for the application.
 """
 
 import asyncio
-from binascii import Error as HexError
-from binascii import unhexlify
 from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
-import structlog
 
-from cairn.api.bodies import encode_problem, is_json
+from cairn.api.bodies import is_json
 from cairn.api.chain_view import ChainView
+from cairn.api.hot_heads import Heads
+from cairn.api.next_nonces import NextNonces
+from cairn.api.read_routes import ReadRoutes
 from cairn.api.rest.submissions import Submitter, submitted
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.calls import SUBMITTING, find_call
 from cairn.api.rpc.dispatch import LARGE_BYTES, Dispatcher, Promised, Unanswered
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.exchange import AnswerFuture, Exchange, HotRoute
-from cairn.api.server.http_heads import NO_STORE, STATUS_LINES, Header, encode_lines, whole_response
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.answers import Probe
-from cairn.domain.errors import Internal, NodeError, ShuttingDown
-from cairn.domain.types import TxHash
+from cairn.domain.errors import NodeError
 from cairn.time_shares import QueueName, TimeShares, never
 
 MAX_HOT_BODY_BYTES = 4_096
 """A transaction has some 450 bytes, and most calls have fewer."""
-GET_TX = b"/tx/0x"
 HASH_DIGITS = 64
-TARGET_BYTES = len(GET_TX) + HASH_DIGITS
 # Each needs something that only the application does.
 UNUSUAL = frozenset(
     {b"origin", b"expect", b"transfer-encoding", b"content-encoding", b"if-none-match", b"idempotency-key"}
 )
-JSON: Header = (b"content-type", b"application/json")
-
 ALIVE = msgspec.json.encode(Probe("alive"))
 _PENDING = b'{"status":"pending","txHash":"0x'
 _CONFIRMED = b'{"status":"confirmed","txHash":"0x'
 _END = b'"}'
-
-log = structlog.get_logger("cairn.api")
-
-
-class Heads:
-    """The heads of a route's answers, made anew whenever the common headers change."""
-
-    def __init__(self, origins: OriginList, for_wallets: bool) -> None:
-        self._origins = origins
-        self._for_wallets = for_wallets
-        self._headers: list[Header] = []
-        self._common_lines = b""
-        self.ok = b""
-        """Of a 200, up to the value of its content-length."""
-        self.no_content = b""
-
-    def refresh(self, common_lines: bytes) -> None:
-        self._common_lines = common_lines
-        # The application answers whoever names an origin.
-        self._headers = self._origins.headers_for(None, "own", self._for_wallets)
-        self.ok = (
-            STATUS_LINES[200] + common_lines + encode_lines([JSON, *self._headers, NO_STORE]) + b"content-length: "
-        )
-        self.no_content = STATUS_LINES[204] + common_lines + encode_lines([*self._headers, NO_STORE]) + b"\r\n"
-
-    def problem(self, error: NodeError) -> bytes:
-        """The whole answer."""
-        status, headers, body = encode_problem(error)
-        return whole_response(self._common_lines, status, [*headers, NO_STORE, *self._headers], body)
-
-    def failure_of(self, answering: AnswerFuture) -> bytes:
-        """The whole answer, where there is no result."""
-        if answering.cancelled():
-            return self.problem(ShuttingDown("the node is shutting down"))
-        failure = answering.exception()
-        if not isinstance(failure, NodeError):
-            log.error("a request failed", exc_info=failure)
-            failure = Internal(str(failure))
-        return self.problem(failure)
 
 
 class HealthRoute:
@@ -199,32 +153,10 @@ class CallRoute:
         return (head, answer) if len(answer) > LARGE_BYTES else (head + answer,)
 
 
-class ConfirmedRoute:
-    """GET /tx/{hash} of a transaction that is confirmed here; for any other the application asks further."""
-
-    queue: QueueName | None = "reads"
-    is_alone = False
-    is_limited = True
-
-    def __init__(self, view: ChainView, heads: Heads) -> None:
-        self._view = view
-        self._heads = heads
-
-    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
-        try:
-            body = self._view.find_confirmed(TxHash(unhexlify(request.target[len(GET_TX) :])))
-        except (HexError, NodeError):
-            return None
-        return None if body is None else self._heads.ok + b"%d\r\n\r\n" % len(body) + body
-
-    def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
-        raise AssertionError("it answers at once")
-
-
 class HotRoutes:
     def __init__(
-        self, view: ChainView, submitter: Submitter, calls: Dispatcher, hosts: HostList, origins: OriginList,
-        limiter: RateLimiter, shares: TimeShares, settings: Settings,
+        self, view: ChainView, nonces: NextNonces, submitter: Submitter, calls: Dispatcher, hosts: HostList,
+        origins: OriginList, limiter: RateLimiter, shares: TimeShares, settings: Settings,
     ) -> None:  # fmt: skip
         self._hosts = hosts
         self._max_body_bytes = min(settings.max_body_bytes, settings.max_batch_body_bytes, MAX_HOT_BODY_BYTES)
@@ -236,7 +168,7 @@ class HotRoutes:
         }
         self._health = HealthRoute(self._rest_heads)
         self._gets: dict[bytes, HotRoute] = {b"/health": self._health}
-        self._confirmed = ConfirmedRoute(view, self._rest_heads)
+        self._reads = ReadRoutes(view, nonces, self._rest_heads)
 
     def refresh(self, common_lines: bytes) -> None:
         self._rest_heads.refresh(common_lines)
@@ -257,9 +189,8 @@ class HotRoutes:
                 return None
         elif request.method == "GET":
             route = self._gets.get(target)
-            if route is None and len(target) == TARGET_BYTES and target.startswith(GET_TX):
-                # With anything else, it may not all be a part of the path.
-                route = self._confirmed if target[len(GET_TX) :].isalnum() else None
+            if route is None:
+                route = self._reads.find(target)
             if route is None or b"content-length" in fields:
                 return None
         else:

@@ -10,7 +10,8 @@ import pytest
 from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.hot_routes import MAX_HOT_BODY_BYTES, CallRoute, ConfirmedRoute, HealthRoute, HotRoutes, SubmitRoute
+from cairn.api.hot_routes import MAX_HOT_BODY_BYTES, CallRoute, HealthRoute, HotRoutes, SubmitRoute
+from cairn.api.read_routes import AccountRoute, BlockRoute, ConfirmedRoute
 from cairn.api.server.exchange import Exchange, HotRoute
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.server_state import ServerState
@@ -21,6 +22,9 @@ SETTINGS = Settings()
 HOST = b"Host: localhost:8645"
 TYPE = b"Content-Type: application/json"
 HASH = b"/tx/0x" + b"ab" * 32
+ACCOUNT = b"/account/0x" + b"aB" * 20
+BLOCK = b"/block/0x" + b"ab" * 32
+STRINGS = b"?amounts=string"
 
 
 class Found:
@@ -108,13 +112,30 @@ def test_another_target_is_not_for_a_hot_route(target: bytes) -> None:
     assert post(HOST, TYPE, b"Content-Length: 5", target=target) is None
 
 
-def test_lookups() -> None:
-    assert route_of(b"GET %b HTTP/1.1" % HASH, HOST, b"User-Agent: x") is ConfirmedRoute
-    for target in (HASH + b"/proof", HASH + b"?wait=5", HASH + b"0", HASH[:-1], b"/tx/" + b"ab" * 33):
+@pytest.mark.parametrize(("start", "kind"), [(HASH, ConfirmedRoute), (ACCOUNT, AccountRoute), (BLOCK, BlockRoute)])
+def test_lookups(start: bytes, kind: type) -> None:
+    for target in (start, start + STRINGS):
+        assert route_of(b"GET %b HTTP/1.1" % target, HOST, b"User-Agent: x") is kind
+        assert route_of(b"HEAD %b HTTP/1.1" % target, HOST) is None
+    longer = [
+        start + end for end in (b"/proof", b"?wait=5", b"0", b"?amounts=number", b"&amounts=string", STRINGS + b"&")
+    ]
+    for target in (*longer, start[:-1], start.replace(b"/0x", b"/") + b"ab"):
         assert route_of(b"GET %b HTTP/1.1" % target, HOST) is None
     for odd in b"#?/%.\xff":
-        assert route_of(b"GET %b%c HTTP/1.1" % (HASH[:-1], odd), HOST) is None
-    assert route_of(b"HEAD %b HTTP/1.1" % HASH, HOST) is None
+        assert route_of(b"GET %b%c HTTP/1.1" % (start[:-1], odd), HOST) is None
+        assert route_of(b"GET %b%c%b HTTP/1.1" % (start[:-1], odd, STRINGS), HOST) is None
+
+
+@pytest.mark.parametrize("name", [b"latest", b"0", b"17", b"999999999999999999"])
+def test_blocks_by_another_name(name: bytes) -> None:
+    for target in (name, name + STRINGS):
+        assert route_of(b"GET /block/%b HTTP/1.1" % target, HOST) is BlockRoute
+
+
+@pytest.mark.parametrize("name", [b"", b"007", b"-1", b"1.0", b"earliest", b"1" * 19, b"1?transactions=full", b"0x1"])
+def test_names_of_blocks_that_the_application_judges(name: bytes) -> None:
+    assert route_of(b"GET /block/%b HTTP/1.1" % name, HOST) is None
 
 
 def test_the_probe_that_needs_nothing() -> None:

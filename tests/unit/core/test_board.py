@@ -2,23 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cairn.api.chain_view import ChainView
 from cairn.board import Board
-from cairn.config import Settings
 from cairn.core import opening
 from cairn.core.service import Core
 from cairn.domain.errors import MempoolFull, StoreUnavailable
-from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Address
 from cairn.store.journal import Journal
 from cairn.store.watermark import Watermark
-from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, Told, make_block, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, make_block, opened_core, settings, signed
 
 pytestmark = pytest.mark.virtual_time
 
@@ -34,18 +31,6 @@ def view(tmp_path: Path, board: Board) -> Iterator[ChainView]:
     view = ChainView(tmp_path / "scratch", board=board)
     yield view
     view.close()
-
-
-@asynccontextmanager
-async def opened(tmp_path: Path, board: Board, chosen: Settings | None = None) -> AsyncIterator[Core]:
-    core = opening.open_core(dev_genesis(), tmp_path / "data", chosen or settings(), KEYS, Told(), board=board)
-    core.start()
-    try:
-        yield core
-    finally:
-        await core.stop()
-        if core.failed.done() and not core.failed.cancelled():
-            core.failed.exception()
 
 
 def connect(core: Core, view: ChainView) -> None:
@@ -65,7 +50,7 @@ def empty_watermark(directory: Path) -> None:
 async def test_with_a_core_the_head_is_read_from_the_board_and_else_from_the_watermark(
     tmp_path: Path, board: Board, view: ChainView
 ) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         make_block(core)
         assert (board.head, view.height) == (1, 0)
@@ -87,9 +72,9 @@ async def test_the_board_shows_a_block_before_the_watermark_does(
         advance(watermark, height)
 
     monkeypatch.setattr(Watermark, "advance", note)
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         make_block(core)
-    async with opened(tmp_path, board):
+    async with opened_core(tmp_path / "data", board=board):
         pass
     assert shown == [(0, 0), (1, 1), (1, 1)]
 
@@ -100,7 +85,7 @@ async def test_a_core_killed_between_board_and_watermark_shows_the_block_once_th
     def killed(*_: object) -> None:
         raise StoreUnavailable("killed")
 
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         with monkeypatch.context() as patched:
             patched.setattr(Watermark, "advance", killed)
@@ -111,7 +96,7 @@ async def test_a_core_killed_between_board_and_watermark_shows_the_block_once_th
         assert view.height == 0
         view.on_phase("unavailable", "the core process is gone")
         assert await view.reach_head() == 0
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         assert core.head == board.head == 1
         assert not view.is_at_head(), "it has not met this core"
         connect(core, view)
@@ -122,12 +107,12 @@ async def test_a_core_killed_between_board_and_watermark_shows_the_block_once_th
 async def test_a_worker_that_has_not_noticed_another_core_does_not_go_by_its_board(
     tmp_path: Path, board: Board, view: ChainView
 ) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         await core.submit(signed(0))
         assert view.is_at_head()
     assert not view.is_at_head(), "that core is closed"
-    async with opened(tmp_path, board):
+    async with opened_core(tmp_path / "data", board=board):
         assert board.holds(ACCOUNTS[0]), "restored from the journal"
         assert not view.is_at_head()
 
@@ -135,7 +120,7 @@ async def test_a_worker_that_has_not_noticed_another_core_does_not_go_by_its_boa
 async def test_what_a_core_shows_while_it_opens_the_chain_is_not_gone_by(
     tmp_path: Path, board: Board, view: ChainView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         await core.submit(signed(0))
     # As after a kill: the last core has not closed it.
@@ -148,7 +133,7 @@ async def test_what_a_core_shows_while_it_opens_the_chain_is_not_gone_by(
         restore(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(opening, "restore", look)
-    async with opened(tmp_path, board):
+    async with opened_core(tmp_path / "data", board=board):
         pass
     assert seen == [(False, False)]
 
@@ -156,7 +141,7 @@ async def test_what_a_core_shows_while_it_opens_the_chain_is_not_gone_by(
 async def test_a_worker_without_the_core_s_board_asks_for_everything(tmp_path: Path, board: Board) -> None:
     (tmp_path / "scratch").mkdir()
     view = ChainView(tmp_path / "scratch")
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         assert not view.is_live
         make_block(core)
@@ -165,7 +150,7 @@ async def test_a_worker_without_the_core_s_board_asks_for_everything(tmp_path: P
 
 
 async def test_a_worker_that_starts_later_finds_the_same_board(tmp_path: Path, board: Board, view: ChainView) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         await core.submit(signed(0))
         make_block(core)
         await core.submit(signed(1))
@@ -178,7 +163,7 @@ async def test_a_worker_that_starts_later_finds_the_same_board(tmp_path: Path, b
 async def test_after_a_revert_nothing_of_the_old_chain_is_gone_by(
     tmp_path: Path, board: Board, view: ChainView
 ) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         snapshot = await core.snapshot()
         await core.mine(3)
@@ -189,7 +174,7 @@ async def test_after_a_revert_nothing_of_the_old_chain_is_gone_by(
         view.on_info(core.info())
         view.on_phase("ready", "")
         assert not view.is_at_head(), "the board is closed"
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         assert (board.head, board.holds(ACCOUNTS[0]), board.counts) == (0, False, (0, 0))
         connect(core, view)
         assert view.is_at_head()
@@ -202,7 +187,7 @@ async def test_a_failed_core_closes_the_board_at_once(
     def full(journal: Journal) -> None:
         raise StoreUnavailable("no space left")
 
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         monkeypatch.setattr(Journal, "sync", full)
         with pytest.raises(StoreUnavailable):
@@ -212,7 +197,7 @@ async def test_a_failed_core_closes_the_board_at_once(
 
 
 async def test_pruned_blocks_change_nothing_about_the_head(tmp_path: Path, board: Board, view: ChainView) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         connect(core, view)
         await core.mine(4)
         core._chain.prune(3, lambda: None)
@@ -234,7 +219,7 @@ async def test_a_transaction_is_held_before_it_is_answered_and_until_its_block_i
         seen.append(shown.holds(sender))
         show(shown, height)
 
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         submitting = core.submit(signed(0))
         assert (submitting.done(), board.holds(sender), board.counts) == (False, True, (1, 0))
         await submitting
@@ -262,7 +247,7 @@ class Followed:
 
 
 async def test_whatever_happens_to_a_sender_s_transactions_has_a_new_number(tmp_path: Path, board: Board) -> None:
-    async with opened(tmp_path, board, settings(mempool_size=3, mempool_lifetime_s=10)) as core:
+    async with opened_core(tmp_path / "data", settings(mempool_size=3, mempool_lifetime_s=10), board=board) as core:
         one, pool = Followed(board, ACCOUNTS[0]), core._pool
         await core.submit(signed(0))
         assert one.has_changed(), "admitted"
@@ -296,10 +281,10 @@ async def test_whatever_happens_to_a_sender_s_transactions_has_a_new_number(tmp_
 
 
 async def test_a_restarted_core_holds_what_its_journal_has(tmp_path: Path, board: Board) -> None:
-    async with opened(tmp_path, board) as core:
+    async with opened_core(tmp_path / "data", board=board) as core:
         await asyncio.gather(core.submit(signed(0)), core.submit(signed(2)), core.submit(signed(0, sender=1)))
         before = board.counts
         one = Followed(board, ACCOUNTS[0])
-    async with opened(tmp_path, board):
+    async with opened_core(tmp_path / "data", board=board):
         assert board.counts == before == (2, 1)
         assert (one.has_changed(), board.holds(ACCOUNTS[0]), board.holds(ACCOUNTS[1])) == (True, True, True)

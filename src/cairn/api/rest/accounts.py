@@ -16,9 +16,11 @@ from cairn.api.bodies import (
     accepts_ndjson,
     array_response,
     encoded,
+    json_response,
     read_json_body,
 )
 from cairn.api.chain_view import ChainView
+from cairn.api.next_nonces import NextNonces
 from cairn.api.parameters import (
     ACCOUNT,
     AMOUNTS,
@@ -48,12 +50,11 @@ from cairn.api.parameters import (
 )
 from cairn.api.rest.submission_fields import brief, read_address
 from cairn.api.routing import Answer, Operation
-from cairn.core.gateway import CoreGateway
 from cairn.domain.answers import AccountList, AccountState, ConfirmedTransaction, ListedAccount
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, BlockNotKept, InvalidField, InvalidQuery, MalformedJson
 from cairn.domain.json_fields import MAX_INT64, AnyAddressText, about, find_integer, hex_text, titled
-from cairn.domain.types import Address
+from cairn.domain.types import Account, Address
 from cairn.store.history import MAX_POSITION, Search, Step
 from cairn.store.keys import EITHER, RECEIVED, SENT, Location
 from cairn.time_shares import give_way, one_slice
@@ -63,6 +64,9 @@ MAX_ACCOUNTS = 1_000
 MAX_ACCOUNTS_BODY_BYTES = 128 * 1024
 MAX_IN_VAIN = 200
 """Reads of one page that find nothing: some milliseconds. The page is then short, and leads to the next."""
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class AccountsRequest(msgspec.Struct, frozen=True):
@@ -81,8 +85,8 @@ class Page(NamedTuple):
 
 
 class Accounts:
-    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
-        self._gateway = gateway
+    def __init__(self, nonces: NextNonces, view: ChainView) -> None:
+        self._nonces = nonces
         self._view = view
 
     @Operation(
@@ -103,12 +107,9 @@ class Accounts:
         if height is not None:
             account = self._view.account_at(address, height)
             return encoded(AccountState(hex_text(address), account.balance, account.nonce, account.nonce, height), form)
-        pending_nonce = await self._gateway.next_nonce(address)
+        pending_nonce = await self._nonces.ask(address)
         await self._view.reach_head()
-        account = self._view.account(address)
-        # The account may be newer than the mempool's answer, but never older.
-        next_nonce = max(pending_nonce, account.nonce)
-        return encoded(AccountState(hex_text(address), account.balance, account.nonce, next_nonce), form)
+        return json_response(form(account_json(address, self._view.account(address), pending_nonce)))
 
     async def _height_in(self, query: Mapping[str, str]) -> int | None:
         """The block that `height` or `time` names, if one of them is given. Raises `BlockNotFound`."""
@@ -312,6 +313,13 @@ class Accounts:
             left -= len(lines)
             await give_way()
             self._view.check_streaming(reverts)
+
+
+def account_json(address: Address, account: Account, pending_nonce: int) -> bytes:
+    """The account as of the latest block; `pending_nonce` is what the mempool says."""
+    # The account may be newer than the mempool's answer, but never older.
+    next_nonce = max(pending_nonce, account.nonce)
+    return _encode(AccountState(hex_text(address), account.balance, account.nonce, next_nonce))
 
 
 def next_place(location: Location, is_ascending: bool) -> Location | None:

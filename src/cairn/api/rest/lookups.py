@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 import cairn
 from cairn.api.bodies import (
+    IMMUTABLE,
     JSON_MEDIA_TYPE,
     NDJSON_MEDIA_TYPE,
     REVALIDATE,
@@ -72,7 +73,6 @@ from cairn.store.keys import Location
 from cairn.time_shares import give_way, in_slices
 
 IS_FULL = {"hashes": False, "full": True}
-IMMUTABLE = "public, max-age=31536000, immutable"
 SENT_AT_ONCE = 64
 """Transactions of a full block that are read and written in one step: about a millisecond."""
 
@@ -253,7 +253,7 @@ class Lookups:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
         if is_full:
             return self._full_block(block_hash, request, form, caching)
-        return cached_response(request, form(answer), _tag(block_hash, form), caching)
+        return cached_response(request, form(answer), block_tag(block_hash, form), caching)
 
     async def _find_block(self, named: str) -> tuple[BlockHash, str]:
         """The hash of a block, and how its answer may be cached."""
@@ -286,7 +286,7 @@ class Lookups:
         if height is None:
             raise BlockNotFound(f"block {hex_text(block_hash)} is not kept by this node any more")
         is_lines = accepts_ndjson(request)
-        etag = f"{_tag(block_hash, form)}-{'lines' if is_lines else 'full'}"
+        etag = f"{block_tag(block_hash, form)}-{'lines' if is_lines else 'full'}"
         headers = cache_headers(etag, caching) | {"Vary": "Accept"}
         known = not_modified(request, etag, caching)
         if known is not None:
@@ -374,6 +374,6 @@ class Lookups:
         )
 
 
-def _tag(block_hash: BlockHash, form: Form) -> str:
+def block_tag(block_hash: BlockHash, form: Form) -> str:
     """The two forms of a block differ in their bytes, and so in their tags."""
     return hex_text(block_hash) if form is as_integers else f"{hex_text(block_hash)}-strings"

@@ -323,8 +323,7 @@ class HttpProtocol(asyncio.Protocol):
             state.shares.end(request.payer, queue, began, used_s)
         if answer is None:
             request.route = None
-            # A hot route has no query.
-            request.path = request.target
+            request.path, _, request.query = request.target.partition(b"?")
             return None
         if is_counted:
             state.limiter.take(request.address)

@@ -15,6 +15,7 @@ from cairn.api.app import make_handlers
 from cairn.api.bodies import problem_of
 from cairn.api.chain_view import ChainView
 from cairn.api.description.openapi import encode_openapi, openapi_document
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rest.submission_fields import REQUIRED
 from cairn.api.rest.submissions import parse_submission
 from cairn.api.routing import operations_of
@@ -35,7 +36,9 @@ def served() -> set[tuple[str, str]]:
     view = ChainView(Path("unused"))
     settings = Settings()
     limiter = RateLimiter(settings, time.monotonic)
-    every = make_handlers(ScriptedGateway(), view, Dispatcher({}, view.fail), limiter, settings)
+    gateway = ScriptedGateway()
+    nonces = NextNonces(gateway, view)
+    every = make_handlers(gateway, view, nonces, Dispatcher({}, view.fail), limiter, settings)
     # Every GET is answered to HEAD too; the document says so once.
     return {(operation.method.lower(), operation.path) for part in every for operation in operations_of(type(part))}
 
