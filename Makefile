@@ -19,7 +19,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find bench-network cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock clean mutants coverage check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock clean mutants coverage check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -132,6 +132,10 @@ find: $(STAMP) ## Time searches of an account with a million payments, and strea
 
 bench-network: $(STAMP) cometbft ## Measure four validators beside four of CometBFT's own kvstore
 	$(BIN)/python -m bench.network $(ARGS)
+
+bench-peers: $(STAMP) cometbft ## Measure a node beside geth, anvil, hardhat and ganache, which it installs; writes docs/benchmarks.md
+	@PYTHON="$(PYTHON)" sh tools/peers.sh
+	$(BIN)/python -m bench.peers $(ARGS)
 
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh

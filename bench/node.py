@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,12 +41,12 @@ def _link_or_copy(source: str, target: str) -> str:
 class BenchNode:
     """Starts at once; leaving the `with` block ends it."""
 
-    def __init__(self, home: Path, rest_s: float = 1.0) -> None:
+    def __init__(self, home: Path, rest_s: float = 1.0, options: Sequence[str] = ()) -> None:
         """It is at rest when it did nothing for `rest_s`."""
         self._rest_s = rest_s
         [self.port] = free_ports(1)
         started = time.perf_counter()
-        self._node = NodeProcess.start(["run", "--home", str(home), "--port", str(self.port)])
+        self._node = NodeProcess.start(["run", "--home", str(home), "--port", str(self.port), *options])
         try:
             self._await_ready()
         except BaseException:
@@ -98,6 +99,9 @@ class BenchNode:
             before = now
         raise RuntimeError("the node never comes to rest")
 
+    def pids(self) -> list[int]:
+        return self._node.pids()
+
     def cpu_seconds(self) -> float:
         # The cost of a process that died is lost with it: a figure without it would be too good.
         if self._node.pids() != self._pids:
@@ -109,6 +113,10 @@ class BenchNode:
 
     def memory(self) -> Memory:
         return memory(self._pids)
+
+    def close(self) -> None:
+        """End it without waiting for anything."""
+        self._node.close()
 
     def __enter__(self) -> "BenchNode":
         return self

@@ -26,10 +26,15 @@ _CHUNK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A POST /tx as it goes over the wire, and the hash that the node must answer with."""
+    """A POST /tx as it goes over the wire, and the transaction in it."""
 
     request: bytes
-    tx_hash: TxHash
+    tx: Tx
+
+    @property
+    def tx_hash(self) -> TxHash:
+        """What the node must answer with."""
+        return self.tx.hash
 
 
 @lru_cache(maxsize=100_000)
@@ -121,7 +126,7 @@ def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int, data:
     head = (
         f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    return Submission(head.encode() + body, tx.hash)
+    return Submission(head.encode() + body, tx)
 
 
 def lookup(tx_hash: TxHash) -> bytes:

@@ -49,3 +49,26 @@ def test_following_addresses_is_measured(tmp_path: Path) -> None:
     assert blocks >= 10
     assert large + small == 600
     assert "| 1 address with 3 payments | 3 |" in done.stdout
+
+
+def test_the_comparison_with_peers_gives_every_figure_of_ours(tmp_path: Path) -> None:
+    """Without the peers, which only `make bench-peers` installs."""
+    arguments = ["--smoke", "--rounds=1", "--peers=cairn-rest,cairn-rpc", f"--output={tmp_path}"]
+    # The others start a chain each, and have nothing else in them that these do not.
+    rows = ["write", "tx", "receipt", "block", "full-block", "account", "mixed", "mempool", "instant", "sockets"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.peers", *arguments, f"--only={','.join(rows)}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    samples = json.loads((tmp_path / "benchmarks.json").read_text())["samples"]
+    assert [each for each in samples if "error" in each] == []
+    measured = {(each["target"], each["measurement"]) for each in samples}
+    assert measured == {("cairn-rest", row) for row in rows if row != "full-block"} | {
+        ("cairn-rpc", row) for row in rows
+    }
+    assert all(value > 0 for each in samples for value in each["figures"].values())
+    assert "| transaction by hash/s | " in (tmp_path / "benchmarks.md").read_text()
+    assert "</svg>" in (tmp_path / "images" / "benchmarks.svg").read_text()

@@ -1,0 +1,1 @@
+"""Cairn beside geth, anvil, hardhat and ganache on one machine: `make bench-peers`."""

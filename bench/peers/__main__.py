@@ -1,0 +1,103 @@
+"""Measure Cairn beside geth, anvil, hardhat and ganache, and write the page of the docs."""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.peers.alone import ALONE_ROWS, measure_alone
+from bench.peers.chains import ROOT, TARGETS, is_installed, versions
+from bench.peers.plots import save_plot
+from bench.peers.report import bars_table, notes, page, table
+from bench.peers.rounds import ROWS, Comparison
+from bench.peers.samples import Machine, Results, Sample
+from bench.peers.session import FULL, SMOKE
+
+DOCS = ROOT / "docs"
+
+
+def names(known: Sequence[str], text: str) -> list[str]:
+    """Some of the known names, separated by commas. Raises `ArgumentTypeError` for another."""
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+    return [name for name in known if name in chosen]
+
+
+def machine() -> Machine:
+    cpu = Path("/proc/cpuinfo").read_text()
+    models = [line.partition(":")[2].strip() for line in cpu.splitlines() if line.startswith("model name")]
+    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
+    scratch = subprocess.run(["df", "--output=fstype", tempfile.gettempdir()], capture_output=True, text=True).stdout
+    return Machine(
+        processor=models[0] if models else platform.machine(),
+        cores=os.cpu_count() or 1,
+        memory_gb=memory_kb / 2**20,
+        disk=f"data on {scratch.split()[-1] if scratch.split() else 'an unknown file system'}",
+        system=f"Linux {platform.release()}",
+        python=platform.python_version(),
+    )
+
+
+def commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def main() -> int:
+    everything = [*ROWS, *ALONE_ROWS]
+    parser = argparse.ArgumentParser(prog="make bench-peers", description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: shows that it works, not how fast")
+    parser.add_argument("--only", type=lambda text: names(everything, text), default=everything, metavar="ROW,…",
+                        help=f"some rows: {', '.join(everything)}")  # fmt: skip
+    parser.add_argument("--peers", type=lambda text: names(list(TARGETS), text), metavar="NAME,…",
+                        help=f"some of {', '.join(TARGETS)}; all that are installed if left out")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of each row (3)")
+    parser.add_argument("--output", type=Path, default=DOCS, metavar="DIR",
+                        help="where benchmarks.md, benchmarks.json and images/benchmarks.svg go (docs)")  # fmt: skip
+    options = parser.parse_args()
+    if sys.platform != "linux":
+        parser.error("the processes' cost is read from /proc: run it on Linux")
+    targets = options.peers or [name for name in TARGETS if is_installed(name)]
+    missing = [name for name in TARGETS if name not in targets]
+    began = time.monotonic()
+
+    def tell(message: str) -> None:
+        print(f"{time.monotonic() - began:6.0f} s  {message}", file=sys.stderr, flush=True)
+
+    if missing:
+        tell(f"left out: {', '.join(missing)}")
+    found_versions = versions(targets)
+    head = " ".join(["make bench-peers", *([f'ARGS="{" ".join(sys.argv[1:])}"'] if sys.argv[1:] else [])])
+
+    def results(samples: Sequence[Sample]) -> Results:
+        date = time.strftime("%Y-%m-%d", time.gmtime())
+        took_s = time.monotonic() - began
+        return Results(date, commit(), head, took_s, machine(), found_versions, list(samples))
+
+    def keep(samples: Sequence[Sample]) -> None:
+        results(samples).save(options.output / "benchmarks.json")
+
+    sizes = SMOKE if options.smoke else FULL
+    with tempfile.TemporaryDirectory(prefix="cairn-peers-") as scratch:
+        comparison = Comparison(Path(scratch), sizes, options.only, targets, options.rounds, tell, keep)
+        comparison.run()
+        samples = comparison.samples
+        for row in [row for row in ALONE_ROWS if row in options.only]:
+            samples.append(measure_alone(row, Path(scratch) / row, options.smoke, tell))
+            keep(samples)
+    final = results(samples)
+    (options.output / "benchmarks.md").write_text(page(final))
+    save_plot(samples, options.output / "images" / "benchmarks.svg")
+    print(table(samples), bars_table(samples), notes(samples), sep="\n\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

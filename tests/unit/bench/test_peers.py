@@ -1,0 +1,226 @@
+"""The comparison with other chains: which runs count, what is made of them, and how it is shown."""
+
+import argparse
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.peers import rounds
+from bench.peers.__main__ import names
+from bench.peers.apis import RestApi, RpcApi, WrongAnswer, receipt_fields, tx_fields
+from bench.peers.ledger import Ledger
+from bench.peers.plots import plot
+from bench.peers.process_tree import Disturbance, Usage, descendants
+from bench.peers.report import bars_table, cell, notes, page, table, verdicts
+from bench.peers.rounds import measured
+from bench.peers.rows import ROWS
+from bench.peers.samples import Figure, Machine, Results, Sample, figure, thrown_away
+from bench.peers.sockets import split_frames
+from bench.workload import BALANCE, GAS_PRICE, account, sign_transfer
+from cairn.domain.types import TRANSFER_GAS
+
+
+def sample(target: str, value: float, key: str = "tx_per_s", disturbed: bool = False, row: str = "tx") -> Sample:
+    return Sample(target, row, 0, {key: value}, is_disturbed=disturbed)
+
+
+# Which runs count.
+
+
+def test_a_figure_is_the_median_of_its_runs() -> None:
+    runs = [sample("geth", value) for value in (5, 1, 3)]
+    assert figure(runs, "geth", "tx_per_s", "tx") == Figure(3, 3)
+
+
+def test_disturbed_runs_are_thrown_away_and_counted() -> None:
+    runs = [sample("geth", 10), sample("geth", 2, disturbed=True), sample("geth", 12)]
+    assert figure(runs, "geth", "tx_per_s", "tx") == Figure(11, 2, thrown_away=1)
+    assert thrown_away(runs) == 1
+
+
+def test_if_all_were_disturbed_the_figure_says_so() -> None:
+    found = figure([sample("geth", 2, disturbed=True)], "geth", "tx_per_s", "tx")
+    assert found == Figure(2, 1, is_disturbed=True)
+    assert cell(found) == "2.00\\*"
+
+
+def test_a_failed_row_is_shown_as_failed_and_a_missing_method_as_a_dash() -> None:
+    failed = [Sample("geth", "tx", 0, error="the node died")]
+    unsupported = [Sample("geth", "tx", 0, error="Method x is not supported")]
+    assert cell(figure(failed, "geth", "tx_per_s", "tx")) == "failed"
+    assert cell(figure(unsupported, "geth", "tx_per_s", "tx")) == "–"
+    assert cell(figure(failed, "anvil", "tx_per_s", "tx")) == "–"
+
+
+def test_a_later_success_counts_although_an_earlier_run_failed() -> None:
+    runs = [Sample("geth", "tx", 0, error="lost"), sample("geth", 7)]
+    assert figure(runs, "geth", "tx_per_s", "tx") == Figure(7, 1)
+
+
+@pytest.mark.parametrize(("others", "stolen", "is_too_much"), [(0.3, 0, False), (0.2, 0.2, True), (0, 0.4, True)])
+def test_more_than_a_third_of_a_core_is_too_much(others: float, stolen: float, is_too_much: bool) -> None:
+    assert Disturbance(others, stolen).is_too_much is is_too_much
+
+
+def test_what_we_take_ourselves_is_no_disturbance() -> None:
+    before, after = Usage(100.0, 50.0, 1.0, 10.0), Usage(102.0, 54.0, 1.5, 13.0)
+    assert after.disturbance_since(before) == Disturbance(0.5, 0.25)
+
+
+def test_rounding_never_makes_a_disturbance_negative() -> None:
+    assert Usage(2.0, 1.0, 0.0, 1.1).disturbance_since(Usage(1.0, 0.0, 0.0, 0.0)).others_cores == 0
+
+
+def test_a_run_has_its_yardstick_and_a_disturbed_one_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    usages = iter([Usage(0.0, 0.0, 0.0, 0.0), Usage(1.0, 1.0, 0.0, 0.5)])
+    monkeypatch.setattr(Usage, "now", lambda: next(usages))
+    found = measured("geth", "tx", 2, lambda: {"tx_per_s": 1.0}, 9.0)
+    assert found.is_disturbed
+    assert (found.round, found.others_cores, found.bare_per_s) == (2, 0.5, 9.0)
+    assert found.recovery_us > 0
+
+
+def test_a_run_that_fails_leaves_its_reason() -> None:
+    def fail() -> dict[str, float]:
+        raise WrongAnswer("the balance is wrong")
+
+    found = measured("geth", "tx", 0, fail, 0.0)
+    assert (found.error, found.figures) == ("the balance is wrong", {})
+
+
+def test_only_living_processes_are_descendants() -> None:
+    assert descendants(2**22 + 1) == []
+
+
+# What the answers must be.
+
+
+def test_the_ledger_pays_value_and_fee() -> None:
+    tx = sign_transfer(3, 4)
+    ledger = Ledger()
+    ledger.apply([tx])
+    fee = TRANSFER_GAS * GAS_PRICE
+    received = tx.value if tx.to == tx.sender else 0
+    assert ledger.balance(tx.sender) == BALANCE - tx.value - fee + received
+    assert ledger.next_nonce(tx.sender) == 1
+    assert ledger.next_nonce(account(0)[0]) == 0
+
+
+def test_both_apis_read_what_they_asked_for() -> None:
+    tx = sign_transfer(1, 4)
+    rest, rpc = RestApi(), RpcApi("/rpc")
+    fields = tx_fields(tx)
+    own = {"txHash": fields["hash"], "status": "confirmed", "fee": 21_000 * GAS_PRICE} | fields
+    assert rest.read_tx(msgspec.json.encode(own)) == fields
+    assert rest.read_receipt(msgspec.json.encode(own)) == receipt_fields(tx)
+    assert rest.read_receipt(msgspec.json.encode(own | {"status": "pending"})) is None
+    theirs = fields | {"value": hex(tx.value), "nonce": hex(tx.nonce), "from": str(fields["from"]).upper()}
+    assert rpc.read_tx(msgspec.json.encode({"result": theirs})) == {**fields, "from": str(fields["from"]).lower()}
+    receipt = {"transactionHash": fields["hash"], "status": "0x1", "gasUsed": "0x5208"}
+    receipt["effectiveGasPrice"] = hex(GAS_PRICE)
+    assert rpc.read_receipt(msgspec.json.encode({"result": receipt})) == receipt_fields(tx)
+    assert rpc.read_receipt(b'{"result":null}') is None
+    assert rpc.read_balance(b'{"result":"0x10"}') == 16
+
+
+def test_an_error_or_a_failed_transfer_is_a_wrong_answer() -> None:
+    rpc = RpcApi()
+    with pytest.raises(WrongAnswer, match="nonce too low"):
+        rpc.read_balance(b'{"error":{"code":-32000,"message":"nonce too low"}}')
+    with pytest.raises(WrongAnswer, match="failed"):
+        rpc.read_receipt(b'{"result":{"status":"0x0"}}')
+
+
+def test_a_request_has_the_length_of_its_body() -> None:
+    head, _, body = RpcApi("/rpc").call("eth_getBalance", "0x00", "latest").partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /rpc HTTP/1.1\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
+
+
+def test_frames_are_split_wherever_they_are_cut() -> None:
+    long = b"x" * 70_000
+    received = b"\x81\x02hi" + b"\x89\x00" + b"\x81\x7e\x01\x00" + b"y" * 256
+    received += b"\x81\x7f" + len(long).to_bytes(8, "big") + long
+    expected = [(1, b"hi"), (9, b""), (1, b"y" * 256), (1, long)]
+    assert split_frames(received) == (expected, b"")
+    for cut in (1, 3, 5, 7, 9, 200, 270, 300, 70_000):
+        frames, left = split_frames(received[:cut])
+        more, end = split_frames(left + received[cut:])
+        assert (frames + more, end) == (expected, b"")
+
+
+# How it is shown.
+
+FIGURES = {"cairn-rest": 300.0, "cairn-rpc": 80.0, "geth": 100.0, "anvil": 50.0}
+SAMPLES = [sample(name, value) for name, value in FIGURES.items()]
+LATENCIES = [
+    sample(name, value, "post_p99_ms", row="write") for name, value in (("cairn-rest", 30), ("geth", 90), ("anvil", 60))
+]
+
+
+def test_the_table_has_ratios_against_the_best_peer_and_marks_where_we_are_behind() -> None:
+    assert "| transaction by hash/s | 300 | 80.0 | 100 | 50.0 | 3.00 | **0.80** |" in table(SAMPLES)
+
+
+def test_rows_without_any_figure_are_left_out() -> None:
+    assert "receipt" not in table(SAMPLES)
+
+
+def test_where_less_is_better_the_best_is_the_least() -> None:
+    assert "| submission answered, p99, ms | 30.0 | 90.0 | 60.0 | 0.50 |" in table(LATENCIES)
+
+
+def test_bars_are_met_missed_or_not_measured() -> None:
+    shown = bars_table([*SAMPLES, *LATENCIES])
+    assert "| transaction by hash, Cairn REST, against geth | at least 2 x | 3.00 x | ok |" in shown
+    assert "| transaction by hash, Cairn /rpc, against geth | at least 2 x | 0.80 x | **MISSED** |" in shown
+    assert "| submission answered, p99, Cairn REST, against anvil | at most 0.5 x | 0.50 x | ok |" in shown
+    assert "against the best peer | at least 1.8 x | – | not measured |" in shown
+
+
+def test_a_figure_of_cairn_alone_has_its_bar() -> None:
+    [found] = [each for each in verdicts([sample("cairn", 2.5, "light_cpu_ms", row="network")]) if each.is_met]
+    assert found.reached == "2.50 ms"
+
+
+def test_notes_count_what_was_thrown_away_and_name_what_failed() -> None:
+    runs = [*SAMPLES, sample("geth", 1, disturbed=True), Sample("hardhat", "sockets", 0, error="no | room")]
+    told = notes(runs)
+    assert "5 runs count; 1 were disturbed" in told
+    assert "- hardhat, sockets: no / room" in told
+
+
+def test_the_page_is_whole_and_the_results_can_be_read_again(tmp_path: Path) -> None:
+    machine = Machine("a processor", 2, 8.0, "data on ext4", "Linux", "3.11")
+    results = Results("2026-01-02", "abc", "make bench-peers", 90, machine, {"geth": "1"}, SAMPLES)
+    results.save(tmp_path / "sub" / "benchmarks.json")
+    assert msgspec.json.decode((tmp_path / "sub" / "benchmarks.json").read_bytes(), type=Results) == results
+    text = page(results)
+    assert "$" not in text
+    assert "a processor" in text
+    assert "transaction by hash" in text
+
+
+def test_the_plot_is_svg_with_a_bar_for_each_figure() -> None:
+    drawn = ElementTree.fromstring(plot([*SAMPLES, *LATENCIES]))
+    space = "{http://www.w3.org/2000/svg}"
+    bars = drawn.findall(f".//{space}rect")
+    assert len(bars) == len(SAMPLES) + len(LATENCIES)
+    widths = [float(bar.attrib["width"]) for bar in bars if bar.attrib["class"] == "ours"]
+    assert max(widths) > 3 * min(widths)
+
+
+def test_an_empty_plot_is_svg_too() -> None:
+    assert ElementTree.fromstring(plot([])).tag.endswith("svg")
+
+
+def test_every_row_has_a_measurement_that_is_run() -> None:
+    assert {row.measurement for row in ROWS} <= set(rounds.ROWS)
+
+
+def test_names_are_checked() -> None:
+    assert names(["a", "b"], "b,a") == ["a", "b"]
+    with pytest.raises(argparse.ArgumentTypeError, match="'c' is none of a, b"):
+        names(["a", "b"], "a,c")
