@@ -8,9 +8,11 @@ import asyncio
 import json
 import socket
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import connect
@@ -158,8 +160,8 @@ async def measure_events(port: int, payments: Payments, count: int) -> list[floa
 
 
 @contextmanager
-def instant_node(*options: str) -> Iterator[NodeProcess]:
-    node = NodeProcess.start_dev("--block-time", "0", "--quiet", *options)
+def instant_node(data_dir: Path | None = None) -> Iterator[NodeProcess]:
+    node = NodeProcess.start_dev("--block-time", "0", "--quiet", data_dir=data_dir)
     try:
         yield node
     finally:
@@ -171,11 +173,12 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=300, help="of each way and round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--way", choices=[*WAYS, EVENT], action="append", help="only this one")
+    parser.add_argument("--kept", action="store_true", help="on a chain that is kept, where each block is synced")
     arguments = parser.parse_args()
     ways = arguments.way or [*WAYS, EVENT]
     waits: dict[str, list[float]] = {way: [] for way in ways}
     ran_s = dict.fromkeys(ways, 0.0)
-    with instant_node() as node:
+    with tempfile.TemporaryDirectory() as scratch, instant_node(Path(scratch) if arguments.kept else None) as node:
         port, payments = urlsplit(node.url).port or 0, Payments()
         measure(port, payments, WARM_UP, ways[0])
         for _ in range(arguments.rounds):

@@ -30,7 +30,7 @@ from cairn.domain.types import Address
 from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
-from cairn.store.directory import SeenChain
+from cairn.store.directory import SeenChain, Syncs
 from cairn.store.signing_key import KeyFiles
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
@@ -102,6 +102,8 @@ class Node:
     key_files: KeyFiles | None = None
     """Where the core finds the key that it signs blocks with, if this node makes them alone. No other process reads
     them. A dev chain needs none."""
+    is_temporary: bool = False
+    """Whether the data directory is removed at the end, whatever ends the node or the machine."""
     core: CoreEntry = run_core
     worker: WorkerEntry = run_worker
 
@@ -153,6 +155,8 @@ class Node:
         lifeline: int,
     ) -> int:
         listener.close()
+        if self.is_temporary:
+            Syncs.leave_out()
         return self.core(
             self.genesis,
             self.data_dir,

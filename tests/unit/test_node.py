@@ -16,9 +16,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cairn.board import Board
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
-from cairn.node import Endpoint, check_tls, core_socket_in, open_listener, runtime_directory
+from cairn.domain.genesis import dev_genesis
+from cairn.live_settings import LiveSettings
+from cairn.node import Endpoint, Node, check_tls, core_socket_in, open_listener, runtime_directory
+from cairn.store.directory import SeenChain, Syncs
 from tests.support.certificates import make_certificate
 from tests.support.node_process import is_alive, wait_until
 from tests.support.pace import PATIENCE_S
@@ -225,3 +229,17 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_goes() -> None:
     assert "(4196, 5000)" in said
     assert "(5000, 5000)" in said
     assert "open files is below max_connections" in said
+
+
+@pytest.mark.parametrize("is_temporary", [False, True])
+def test_the_core_leaves_out_syncs_exactly_on_a_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_temporary: bool
+) -> None:
+    monkeypatch.setattr(Syncs, "are_left_out", False)
+
+    def core(*parts: object) -> int:
+        return int(Syncs.are_left_out)
+
+    node = Node(dev_genesis(), tmp_path, Settings(), {}, is_temporary=is_temporary, core=core)
+    live = LiveSettings(Settings(), None, check_tls)
+    assert node._run_core(socket.socket(), tmp_path, live, SeenChain(), Board(), 0) == int(is_temporary)

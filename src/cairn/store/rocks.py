@@ -30,6 +30,7 @@ from rocksdict import (
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable, WrongFormat
 from cairn.heartbeat import Work, doing
+from cairn.store.directory import Syncs
 from cairn.store.keys import ACCOUNTS, ADDRESS_SIZE, FAMILIES
 
 WRITE_BUFFER_BYTES = 8 << 20
@@ -253,7 +254,8 @@ class Database:
         if self._failure is not None:
             raise self._failure
         try:
-            self._rocks.write(batch.raw, self._synced if sync else self._unsynced)
+            is_synced = sync and not Syncs.are_left_out
+            self._rocks.write(batch.raw, self._synced if is_synced else self._unsynced)
         except Exception as error:
             self._failure = _failure(self._path, error)
             raise self._failure from error

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from rocksdict import Options
 
 from cairn.store import rocks
 from cairn.store.chain import ChainStore
+from cairn.store.directory import Syncs
 from tests.support.blocks import extend, next_transfers, store_genesis
 
 BLOCKS = 5
@@ -87,3 +90,20 @@ def test_a_probe_is_synced_too(disk: Disk, chain: ChainStore) -> None:
     before = disk.log_syncs()
     chain.probe()
     assert disk.log_syncs() == before + 1
+
+
+def test_a_chain_in_a_temporary_directory_is_not_synced_and_a_killed_process_loses_nothing_of_it(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Syncs, "are_left_out", True)
+    with closing(ChainStore.open(tmp_path / "data", store_genesis())) as chain:
+        before = disk.log_syncs()
+        for number in range(BLOCKS):
+            extend(chain, next_transfers(chain, number))
+        assert disk.log_syncs() == before
+        assert disk.synced == []
+        # What the kernel has by now.
+        shutil.copytree(tmp_path / "data", tmp_path / "left")
+        head = chain.head_hash
+    with closing(ChainStore.open(tmp_path / "left", store_genesis())) as chain:
+        assert chain.head_hash == head

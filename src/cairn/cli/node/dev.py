@@ -86,7 +86,7 @@ def dev(
             if loaded is not None:
                 load_state(loaded, chain.genesis, path)
             gate = Gate()
-            code = run_dev_chain(chain, path, described, settings, quiet, parent_pipe, gate)
+            code = run_dev_chain(chain, path, described, settings, quiet, parent_pipe, gate, data_dir is None)
             if state is not None and code != EXIT_FATAL:
                 save_or_keep(path, chain.genesis, state, had_chain=loaded is not None or gate.wait(0))
     raise typer.Exit(code)
@@ -151,10 +151,11 @@ def run_dev_chain(
     quiet: bool,
     parent_pipe: int | None,
     gate: Gate,
+    is_temporary: bool,
 ) -> int:
     """Run the node in the directory `path`, which the banner shows as `described`. Returns the exit code.
 
-    `gate` is opened when the node is ready.
+    `gate` is opened when the node is ready. A temporary directory is removed at the end.
     """
     # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
     from cairn.core.gateway import UNOBSERVED, Observing
@@ -170,7 +171,16 @@ def run_dev_chain(
         gate.open()
 
     observing: Observing = UNOBSERVED if quiet else Narrator(format_of(settings, chain), gate)
-    return Node(chain.genesis, path, settings, chain.keys, observing=observing, parent_pipe=parent_pipe).run(announce)
+    node = Node(
+        chain.genesis,
+        path,
+        settings,
+        chain.keys,
+        observing=observing,
+        parent_pipe=parent_pipe,
+        is_temporary=is_temporary,
+    )
+    return node.run(announce)
 
 
 def format_of(settings: Settings, chain: DevChainSpec) -> LineFormat:
