@@ -93,7 +93,23 @@ class Generator:
         stream, is_flawless = b"".join(requests), True
         if rng.random() < 0.3:
             stream, is_flawless = self._damage(stream), False
-        return Conversation(list(self._segments(stream)), is_flawless, random.Random(rng.random()))
+        segments, delays = list(self._segments(stream)), random.Random(rng.random())
+        if is_flawless and WEBSOCKET_HEAD not in requests and rng.random() < 0.4:
+            segments, is_flawless = self._repeated(requests)
+        return Conversation(segments, is_flawless, delays)
+
+    def _repeated(self, requests: list[bytes]) -> tuple[list[bytes], bool]:
+        """As a program sends them: the same again and again, each in one piece; but with a flaw somewhere, perhaps."""
+        rng = self._random
+        segments = [rng.choice(requests) for _ in range(rng.choice([3, 6]))]
+        if rng.random() < 0.5:
+            return segments, True
+        at = rng.randrange(len(segments))
+        flaw = rng.choice([b"\r\n", b"\n", b"P", b"POST", b"0\r\n\r\n"])
+        segments[at] = rng.choice(
+            [segments[at] + flaw, flaw + segments[at], segments[at][:-1], self._damage(segments[at])]
+        )
+        return segments, False
 
     def _request(self) -> bytes:
         rng = self._random

@@ -154,7 +154,8 @@ class Exchange:
             "raw_path": self.path,
             "query_string": self.query,
             "root_path": "",
-            "headers": self.headers,
+            # Its own list: that of a known head belongs to many requests.
+            "headers": list(self.headers),
             "client": self.client,
             "state": {},
         }

@@ -2,6 +2,9 @@
 
 httptools parses. Its callbacks measure the head and the trailers, refuse what is ambiguous, find the client behind a
 proxy, and count the bytes. A request that is not in order stops the parser, and the connection refuses it.
+
+Programs that submit send the same head again and again. So the head of a POST to a hot route is remembered by its bytes
+(`KnownHeads`), and a request that has it, and whose body comes with it, need not be parsed again.
 """
 
 from collections import deque
@@ -14,6 +17,7 @@ from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.http_heads import Header, check_framing, split_target
+from cairn.api.server.known_heads import HEAD_END, POST
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
@@ -52,6 +56,9 @@ class RequestReader:
         self._is_behind_proxy = state.proxies.trusts(self._address)
         """The client of each request is who its head names."""
         self._serves_probes_only = slot.is_for_probes
+        self._known_heads = state.known_heads
+        self._is_at_start = not self._is_behind_proxy and not self._serves_probes_only
+        """The parser has nothing of the next request, which may then pass it by. Never so where a head says more."""
         self.newest: Exchange | None = None
         """The latest request whose head is complete."""
         self.since: float | None = None
@@ -92,6 +99,10 @@ class RequestReader:
 
     def feed(self, data: bytes) -> bytes | None:
         """Parse. Raises the refusal. Returns what follows a head that asks for an upgrade, if there is one."""
+        was_at_start = self._is_at_start
+        if was_at_start and data.startswith(POST) and self._take_known(data):
+            return None
+        self._is_at_start = False
         self._message_bytes += len(data)
         self._idle_bytes += len(data)
         is_parsed, rest = True, None
@@ -107,7 +118,26 @@ class RequestReader:
             raise self._take_objection()
         if self._idle_bytes or self._target or self.in_body:
             self._check_unfinished(data)
+        elif was_at_start and self.newest is not None and self.newest.keeps_alive:
+            # What is complete and ends with an empty line leaves nothing behind.
+            self._is_at_start = data.endswith(HEAD_END) or self._known_heads.learn(data, self.newest)
         return rest
+
+    def _take_known(self, data: bytes) -> bool:
+        """Take a whole request, and nothing else, whose head is known. False if it has to be parsed."""
+        body_at = data.find(HEAD_END) + len(HEAD_END)
+        known = self._known_heads.get(data[:body_at])
+        if known is None or len(data) != body_at + known.body_bytes:
+            return False
+        request = Exchange()
+        request.connection, request.method = self._connection, "POST"
+        request.target, request.headers, request.fields, _, request.route = known
+        request.client, request.address = self._peer, self._address
+        request.payer, request.is_limited = self._payer, self._is_limited
+        request.body, request.is_whole = data[body_at:], True
+        self.newest = request
+        self._waiting.append(request)
+        return True
 
     def _check_unfinished(self, data: bytes) -> None:
         """Check what has come and is not a complete part of a request."""

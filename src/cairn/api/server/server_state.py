@@ -13,6 +13,7 @@ from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
 from cairn.api.server.http_heads import NO_STORE, Header, encode_lines, whole_response
+from cairn.api.server.known_heads import KnownHeads
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 from cairn.domain.errors import NodeError
@@ -50,6 +51,7 @@ class ServerState:
         self.shares = shares
         self.proxies = TrustedProxies(settings)
         self.slots = ConnectionSlots(settings)
+        self.known_heads = KnownHeads()
         self.unanswered_bytes = ClientBudget(settings.max_unanswered_bytes)
         self.max_message_bytes = settings.ws_max_message_bytes
         # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
@@ -73,6 +75,7 @@ class ServerState:
         shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
         self._clock.interval_s = self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
         self.unanswered_bytes.resize(settings.max_unanswered_bytes)
+        self.known_heads.clear()
         self.proxies.adjust(settings)
         self.limiter.adjust(settings)
         self.slots.adjust(settings)

@@ -1,0 +1,54 @@
+"""Heads of requests that were parsed before, by their bytes.
+
+Programs that submit send the same head again and again: the parser need not find the same in it each time.
+"""
+
+from typing import NamedTuple
+
+from cairn.api.server.exchange import Exchange, HotRoute
+from cairn.api.server.http_heads import Header
+
+POST = b"POST "
+LINE_END = b"\r\n"
+HEAD_END = b"\r\n\r\n"
+MAX_HEADS = 256
+MAX_HEAD_BYTES = 1_024
+"""Most have some 200."""
+
+
+class KnownHead(NamedTuple):
+    """What the parser and the checks have made of a head."""
+
+    target: bytes
+    headers: list[Header]
+    fields: dict[bytes, bytes]
+    body_bytes: int
+    route: HotRoute
+
+
+class KnownHeads(dict[bytes, KnownHead]):
+    """Remembers heads of POSTs to hot routes. What they mean depends on their bytes and the settings alone."""
+
+    def learn(self, data: bytes, request: Exchange) -> bool:
+        """Remember the head, if `data` is one whole request for a hot route and nothing else. Returns whether it is.
+
+        `request` is the last one that the parser has completed in `data`, which begins with a request.
+        """
+        body_at = data.find(HEAD_END) + len(HEAD_END)
+        head, body = data[:body_at], request.body
+        if (
+            request.route is None
+            or not head.startswith(POST)
+            or len(head) > MAX_HEAD_BYTES
+            # Each line is a header, except for the first and the last: so the parser has found the same end.
+            or head.count(LINE_END) != len(request.headers) + 2
+            or head.count(LINE_END) != head.count(b"\n")
+            or body != data[body_at:]
+            or len(body) != int(request.fields.get(b"content-length", b"-1"))
+        ):
+            return False
+        if len(self) >= MAX_HEADS:
+            # Who sends another one each time makes the rest be parsed once more, and that costs little.
+            self.clear()
+        self[head] = KnownHead(request.target, request.headers, request.fields, len(body), request.route)
+        return True

@@ -1,0 +1,143 @@
+"""A head that was seen before is not parsed again, and its request is served as if it were."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import httptools
+import pytest
+
+from cairn.api.server import known_heads
+from cairn.config import Settings
+from tests.support.core_fixtures import signed
+from tests.support.rest_node import body_of, hash_of, without
+from tests.support.rest_server import Client, RestServer, assert_problem, get, post, post_tx, rest_server, submitted
+
+pytestmark = pytest.mark.uvloop
+
+
+class Parsed(list[bytes]):
+    """What the parser was given."""
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> Parsed:
+    seen = Parsed()
+
+    class Watched(httptools.HttpRequestParser):
+        def feed_data(self, data: Any) -> None:
+            seen.append(data)
+            super().feed_data(data)
+
+    monkeypatch.setattr(httptools, "HttpRequestParser", Watched)
+    return seen
+
+
+async def submit(server: RestServer, client: Client, *nonces: int) -> None:
+    for nonce in nonces:
+        answer = await submitted(server, client, post_tx(signed(nonce)))
+        assert answer.json() == {"status": "pending", "txHash": hash_of(signed(nonce))}
+
+
+async def test_the_same_head_is_parsed_once_by_all_connections(parsed: Parsed, server: RestServer) -> None:
+    for _ in range(2):
+        async with server.client() as client:
+            await submit(server, client, 0, 1, 2)
+    assert parsed == [post_tx(signed(0))]
+
+
+async def test_a_known_head_is_passed_by_after_another_request_on_its_connection(
+    parsed: Parsed, server: RestServer
+) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0)
+        assert (await client.ask(get("/health"))).status == 200
+        await submit(server, client, 1)
+    assert parsed == [post_tx(signed(0)), get("/health")]
+
+
+async def test_another_header_is_another_head(parsed: Parsed, server: RestServer) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0)
+        assert_problem(await client.ask(post_tx(signed(1), "Origin: http://evil.example")), 403, "FORBIDDEN_ORIGIN")
+        assert_problem(await client.ask(post_tx(signed(1)).replace(b"localhost", b"evil.name")), 403, "FORBIDDEN_HOST")
+    assert len(parsed) == 3
+
+
+async def test_two_requests_at_once_are_both_served(server: RestServer) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0)
+        client.write(post_tx(signed(1)) + post_tx(signed(2)))
+        await server.submissions(3)
+        server.core.admit_all()
+        assert [(await client.answer()).json()["txHash"] for _ in range(2)] == [hash_of(signed(1)), hash_of(signed(2))]
+
+
+async def test_a_known_head_whose_body_comes_in_pieces_is_served(server: RestServer) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0)
+        whole = post_tx(signed(1))
+        client.write(whole[:-10])
+        await server.heard(len(post_tx(signed(0)) + whole) - 10)
+        client.write(whole[-10:])
+        await server.submissions(2)
+        server.core.admit_all()
+        assert (await client.answer()).json()["txHash"] == hash_of(signed(1))
+
+
+async def test_what_an_earlier_request_left_over_is_not_forgotten(server: RestServer) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0, 1)
+        # The parser has got the first letter of a method: with it, what follows is none.
+        client.write(post_tx(signed(2)) + b"P")
+        await server.submissions(3)
+        await server.heard(3 * len(post_tx(signed(0))) + 1)
+        client.write(post_tx(signed(3)))
+        server.core.admit_all()
+        assert (await client.answer()).status == 200
+        assert_problem(await client.answer(), 400, "MALFORMED_REQUEST")
+    assert len(server.core.submitted) == 3
+
+
+async def test_nothing_is_served_after_the_last_request(server: RestServer) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0)
+        client.write(get("/chain", "Connection: close"))
+        client.write(post_tx(signed(1)))
+        assert (await client.answer()).status
+        assert await client.rest() == b""
+    assert len(server.core.submitted) == 1
+
+
+async def test_one_that_only_the_application_can_answer_is_answered_by_it(parsed: Parsed, server: RestServer) -> None:
+    async with server.client() as client:
+        nonceless = json.dumps(without(body_of(signed(0)), "nonce")).encode()
+        for _ in range(3):
+            # The core must be asked for the nonce, which the scripted one refuses.
+            assert_problem(await client.ask(post(nonceless)), 503, "STORE_UNAVAILABLE")
+    assert len(parsed) == 1
+
+
+async def test_behind_a_proxy_every_head_is_parsed(parsed: Parsed) -> None:
+    async with rest_server(replace(Settings(), trusted_proxies=("127.0.0.1",))) as server, server.client() as client:
+        await submit(server, client, 0, 1)
+    assert len(parsed) == 2
+
+
+async def test_after_the_settings_have_changed_each_head_is_parsed_again(parsed: Parsed, server: RestServer) -> None:
+    async with server.client() as client:
+        await submit(server, client, 0, 1)
+        server.server.adjust(Settings())
+        await submit(server, client, 2, 3)
+    assert parsed == [post_tx(signed(0)), post_tx(signed(2))]
+
+
+async def test_only_so_many_heads_are_remembered(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_heads, "MAX_HEADS", 2)
+    async with server.client() as client:
+        for number in range(5):
+            await submitted(server, client, post_tx(signed(number), f"X-Number: {number}"))
+            [connection] = server.connections
+            assert 1 <= len(connection._state.known_heads) <= 2
+        await submitted(server, client, post_tx(signed(5), "X-Long: " + "x" * 1_024))
+        assert not any(b"X-Long" in head for head in connection._state.known_heads)
