@@ -22,7 +22,8 @@ TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
 TREE_CACHE_BYTES = 8 * 1024 * 1024
 """Some dozen blocks of 10,000 transactions."""
-CACHED_BLOCK_HASHES = 4_096
+CACHED_BLOCK_HASHES = 16_384
+"""About 3 MB when full. Every answer about a transaction names the hash of its block."""
 ASKED_AT_ONCE = 200
 """Transactions in one answer of the core: about a millisecond of its time."""
 CHANGES_OF = b"changes"
@@ -95,7 +96,7 @@ class ChainReads(ABC):
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._trees = AnswerCache(TREE_CACHE_BYTES)
         self._growing = CommonWork()
-        self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(lambda height: self.get_header(height)[0])
+        self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(self._read_block_hash)
 
     @abstractmethod
     def why_unavailable(self) -> Unavailable:
@@ -142,11 +143,20 @@ class ChainReads(ABC):
             return recent.hash, recent.header
         found = self._shown_reader_at(height).find_header(height)
         if found is None:
-            raise Corrupt(f"block {height} is not in the store, though its successors are")
+            raise _missing(height)
         return found
 
     def block_hash(self, height: int) -> BlockHash:
         return self._block_hash(height)
+
+    def _read_block_hash(self, height: int) -> BlockHash:
+        recent = self._recent.find(height)
+        if recent is not None:
+            return recent.hash
+        found = self._shown_reader_at(height).find_block_hash(height)
+        if found is None:
+            raise _missing(height)
+        return found
 
     def find_height(self, block_hash: BlockHash) -> int | None:
         height = self._recent.find_height(block_hash)
@@ -286,6 +296,10 @@ class ChainReads(ABC):
                 answer = block_json(*self.get_header(height), self.tx_hashes(height))
                 self._blocks.keep(block_hash, answer)
         return answer
+
+
+def _missing(height: int) -> Corrupt:
+    return Corrupt(f"block {height} is not in the store, though its successors are")
 
 
 def reverted_meanwhile() -> Reverting:

@@ -192,6 +192,13 @@ def decode_stored_header(value: bytes) -> tuple[BlockHash, BlockHeader]:
     return BlockHash(value[:HASH_SIZE]), decode_header(value[HASH_SIZE:])
 
 
+def decode_stored_hash(value: bytes) -> BlockHash:
+    """The hash alone of a stored header. Raises `Corrupt`."""
+    if len(value) <= HASH_SIZE:
+        raise Corrupt(f"a stored header has {len(value)} bytes, with its hash of {HASH_SIZE}")
+    return BlockHash(value[:HASH_SIZE])
+
+
 def encode_head(head: StoredHead) -> bytes:
     return encode_height(head.height) + head.hash
 

@@ -32,6 +32,13 @@ class ChainReader:
         value = self._database.get(keys.HEADERS, keys.encode_height(height))
         return None if value is None else keys.decode_stored_header(value)
 
+    def find_block_hash(self, height: int) -> BlockHash | None:
+        """The hash alone: to decode the header would take longer than to read it."""
+        if not self.base <= height <= self.visible:
+            return None
+        value = self._database.get(keys.HEADERS, keys.encode_height(height))
+        return None if value is None else keys.decode_stored_hash(value)
+
     def find_height(self, block_hash: BlockHash) -> int | None:
         value = self._database.get(keys.BLOCK_INDEX, block_hash)
         if value is None:

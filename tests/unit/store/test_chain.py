@@ -50,6 +50,7 @@ def test_a_committed_block_is_found_by_height_hash_and_transaction(chain: ChainS
     block = extend(chain, txs, proposer=address(77)).block
     assert (chain.visible, chain.head_hash) == (1, block.hash)
     assert chain.find_header(1) == (block.hash, block.header)
+    assert chain.find_block_hash(1) == block.hash
     assert chain.find_height(block.hash) == 1
     assert chain.tx_hashes(1) == b"".join(tx.hash for tx in txs)
     assert [decode_record(record) for record in chain.records(1)] == txs
@@ -65,6 +66,8 @@ def test_unknown_blocks_and_transactions_are_none(chain: ChainStore) -> None:
     extend(chain, next_transfers(chain, 17))
     assert chain.find_header(2) is None
     assert chain.find_header(-1) is None
+    assert chain.find_block_hash(2) is None
+    assert chain.find_block_hash(-1) is None
     assert chain.find_height(BlockHash(bytes(32))) is None
     assert chain.find_location(TxHash(bytes(32))) is None
     for height, position in [(1, 17), (1, 32), (1, -1), (0, 0), (2, 0), (-1, 0)]:

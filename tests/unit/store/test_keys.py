@@ -65,6 +65,7 @@ def test_the_head_is_read_as_it_was_written() -> None:
         lambda: keys.decode_version(bytes(28), bytes(58)),
         lambda: keys.decode_version(bytes(27), bytes(56)),
         lambda: keys.decode_stored_header(bytes(32) + b"\xc0"),
+        lambda: keys.decode_stored_hash(bytes(32)),
     ],
 )
 def test_a_value_of_another_shape_is_damage(decode: object) -> None:
