@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bench.machine import Memory, cpu_seconds, memory
+from bench.machine import Memory, cpu_seconds, memory, run_time_s
 from cairn.domain.genesis import Genesis, encode_genesis
 from tests.support.node_process import NodeProcess, clean_environment, command
 from tests.support.ports import free_ports
@@ -107,6 +107,10 @@ class BenchNode:
         if self._node.pids() != self._pids:
             raise RuntimeError(f"a process of the node died: {self._node.stderr}")
         return cpu_seconds(self._pids)
+
+    def run_time_s(self) -> float:
+        """Time of the main threads alone, to the nanosecond: for reads, which no other thread serves."""
+        return run_time_s(self._pids)
 
     def core_cpu_seconds(self) -> float:
         return cpu_seconds([self._node.core_pid()])

@@ -107,7 +107,10 @@ def sign_transfer(index: int, accounts: int, to_strangers: bool = False, kind: i
 
 
 def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int, data: bytes) -> Submission:
-    tx = sign_transfer(index, accounts, to_strangers, kind, data)
+    return submission_of(sign_transfer(index, accounts, to_strangers, kind, data))
+
+
+def submission_of(tx: Tx) -> Submission:
     fields: dict[str, str | int] = {
         "from": f"0x{tx.sender.hex()}",
         "to": f"0x{tx.to.hex()}",
@@ -116,12 +119,12 @@ def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int, data:
         "gas": tx.gas,
         "signature": f"0x{tx.signature.hex()}",
     }
-    if kind != LEGACY:
-        fields["type"] = kind
-    if kind == DYNAMIC_FEE:
+    if tx.kind != LEGACY:
+        fields["type"] = tx.kind
+    if tx.kind == DYNAMIC_FEE:
         fields |= {"maxFeePerGas": tx.max_fee, "maxPriorityFeePerGas": tx.max_tip}
-    if data:
-        fields["data"] = f"0x{data.hex()}"
+    if tx.data:
+        fields["data"] = f"0x{tx.data.hex()}"
     body = msgspec.json.encode(fields)
     head = (
         f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
