@@ -150,6 +150,7 @@ class ReadyReads(RuleBasedStateMachine):
     # What must hold at any time.
 
     def targets(self) -> Iterator[str]:
+        yield from ("/chain", f"/chain{STRINGS}", "/chain?amounts=number", "/mempool", f"/mempool{STRINGS}")
         for address in SHOWN:
             text = "0x" + address.hex()
             for spelling in (text, checksum_address(address), text.swapcase()):
@@ -172,6 +173,7 @@ class ReadyReads(RuleBasedStateMachine):
             self.gateway.asked = 0
             for address in SHOWN:
                 assert self.hot.at_once(get(f"/account/0x{address.hex()}")) is not None
+            assert self.hot.at_once(get("/chain")) is not None
             assert self.gateway.asked == 0, "it was asked before, and nothing has changed"
 
         if hasattr(self, "hot"):

@@ -13,7 +13,7 @@ from cairn.api.worker import make_server
 from cairn.board import Board
 from cairn.config import Settings
 from cairn.core.calls import Method
-from cairn.core.gateway import Admission, CoreGateway
+from cairn.core.gateway import Admission, CoreGateway, Status
 from cairn.core.service import Core
 from cairn.domain.types import Tx
 from cairn.time_shares import TimeShares
@@ -38,6 +38,10 @@ class CurrentCore(CoreGateway):
     async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
         self.asked += 1
         return await self.core.perform(method, request)
+
+    async def status(self) -> Status:
+        self.asked += 1
+        return await self.core.status()
 
     def watch_arrivals(self, on: bool) -> None:
         self.core.watch_arrivals(on)

@@ -1,4 +1,4 @@
-"""Reads that are answered without the application: GET /account/{address}, GET /block/{hash} and GET /tx/{hash}.
+"""Reads that are answered without the application: of accounts, blocks, confirmed transactions and the chain.
 
 A route answers what this worker can tell at once, and leaves everything else, refusals too, to the application. What it
 answers, the application would answer with the same headers and bytes.
@@ -15,7 +15,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.hot_heads import Heads
 from cairn.api.next_nonces import NextNonces
 from cairn.api.rest.accounts import account_json
-from cairn.api.rest.lookups import block_tag
+from cairn.api.rest.lookups import block_tag, chain_json
 from cairn.api.server.exchange import Exchange, HotRoute
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import NodeError
@@ -26,6 +26,7 @@ from cairn.time_shares import QueueName
 TX = b"/tx/"
 ACCOUNT = b"/account/"
 BLOCK = b"/block/"
+CHAIN = b"/chain"
 LATEST = b"/block/latest"
 STRINGS = b"?amounts=string"
 HASH_CHARACTERS = 66
@@ -161,12 +162,41 @@ class BlockRoute(ReadRoute):
         return b'%b%b"\r\ncontent-length: %d\r\n\r\n%b' % (head, block_tag(block_hash, form).encode(), len(body), body)
 
 
+class ChainRoute(ReadRoute):
+    """GET /chain."""
+
+    # As for accounts: what was submitted before counts.
+    is_alone = True
+
+    def __init__(self, view: ChainView, heads: Heads) -> None:
+        self._view = view
+        self._heads = heads
+        self._seen = (-1, -1, (0, 0))
+        """The generation, the height and the size of the mempool for which the answer is right."""
+        self._answer = b""
+
+    def begin(self, request: Exchange, used_s: float) -> bytes | None:
+        view = self._view
+        counts = view.board.counts
+        try:
+            if not view.is_at_head():
+                return None
+            seen = (view.generation, view.height, counts)
+            if seen != self._seen:
+                self._answer, self._seen = chain_json(view, *counts, view.get_info().mempool_limit), seen
+        except NodeError:
+            return None
+        body = self._answer if request.target == CHAIN else as_strings(self._answer)
+        return b"%b%d\r\n\r\n%b" % (self._heads.ok, len(body), body)
+
+
 class ReadRoutes:
     """The route of a read, by its target."""
 
     def __init__(self, view: ChainView, nonces: NextNonces, heads: Heads) -> None:
         self._block = BlockRoute(view, heads)
         confirmed, account = ConfirmedRoute(view, heads), AccountRoute(view, nonces, heads)
+        self._chain = ChainRoute(view, heads)
         self._by_length: dict[int, tuple[bytes, int, HotRoute]] = {}
         """Where the length of the target is that of one route only: how it begins, and where its name ends."""
         for start, characters, route in (
@@ -187,7 +217,7 @@ class ReadRoutes:
                 return None
             return route if len(target) == end or target.endswith(STRINGS) else None
         if not target.startswith(BLOCK):
-            return None
+            return self._chain if target == CHAIN or target == CHAIN + STRINGS else None
         name = target[len(BLOCK) :].removesuffix(STRINGS)
         is_height = name.isdigit() and len(name) <= MAX_HEIGHT_DIGITS and (name[:1] != b"0" or name == b"0")
         return self._block if is_height or name == b"latest" else None

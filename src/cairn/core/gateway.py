@@ -120,6 +120,8 @@ class ChainInfo(msgspec.Struct, frozen=True):
     """The latest height right after the last revert."""
     generation: int = 0
     """The board's, while it shows this chain."""
+    mempool_limit: int = 0
+    """How many transactions the mempool holds at most."""
 
 
 class Status(msgspec.Struct, frozen=True):

@@ -229,6 +229,7 @@ class Core(CoreGateway):
             reverts=reverts.done + reverts.is_decided,
             reverted_to=reverts.to_height,
             generation=self._chain.board.generation,
+            mempool_limit=self._settings.mempool_size,
         )
 
     # Calls.

@@ -11,7 +11,7 @@ from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.hot_routes import MAX_HOT_BODY_BYTES, CallRoute, HealthRoute, HotRoutes, SubmitRoute
-from cairn.api.read_routes import AccountRoute, BlockRoute, ConfirmedRoute
+from cairn.api.read_routes import AccountRoute, BlockRoute, ChainRoute, ConfirmedRoute
 from cairn.api.server.exchange import Exchange, HotRoute
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.server_state import ServerState
@@ -125,6 +125,16 @@ def test_lookups(start: bytes, kind: type) -> None:
     for odd in b"#?/%.\xff":
         assert route_of(b"GET %b%c HTTP/1.1" % (start[:-1], odd), HOST) is None
         assert route_of(b"GET %b%c%b HTTP/1.1" % (start[:-1], odd, STRINGS), HOST) is None
+
+
+def test_the_chain() -> None:
+    for target, kind in (
+        (b"/chain", ChainRoute),
+        (b"/chain" + STRINGS, ChainRoute),
+        (b"/chain/", None),
+        (b"/chain?", None),
+    ):
+        assert route_of(b"GET %b HTTP/1.1" % target, HOST) is kind
 
 
 @pytest.mark.parametrize("name", [b"latest", b"0", b"17", b"999999999999999999"])

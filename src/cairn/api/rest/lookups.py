@@ -356,22 +356,26 @@ class Lookups:
         self._view.get_info()
         status = await self._gateway.status()
         await self._view.reach_head()
-        info = self._view.get_info()
-        block_hash, header = self._view.get_header(self._view.height)
-        return encoded(
-            Chain(
-                chain_id=info.chain_id,
-                gas_price=info.gas_price,
-                block_gas_limit=info.block_gas_limit,
-                max_data_bytes=info.max_data_bytes,
-                engine=info.engine,
-                version=cairn.__version__,
-                head=Head(header.height, hex_text(block_hash), header.timestamp),
-                mempool=MempoolSize(status.pending, status.queued, status.limit),
-                last_revert=Revert(info.reverts, info.reverted_to) if info.reverts else None,
-            ),
-            form,
+        return json_response(form(chain_json(self._view, status.pending, status.queued, status.limit)))
+
+
+def chain_json(view: ChainView, pending: int, queued: int, limit: int) -> bytes:
+    """The chain as of the latest block that is shown, with a mempool of that size."""
+    info = view.get_info()
+    block_hash, header = view.get_header(view.height)
+    return _encode(
+        Chain(
+            chain_id=info.chain_id,
+            gas_price=info.gas_price,
+            block_gas_limit=info.block_gas_limit,
+            max_data_bytes=info.max_data_bytes,
+            engine=info.engine,
+            version=cairn.__version__,
+            head=Head(header.height, hex_text(block_hash), header.timestamp),
+            mempool=MempoolSize(pending, queued, limit),
+            last_revert=Revert(info.reverts, info.reverted_to) if info.reverts else None,
         )
+    )
 
 
 def block_tag(block_hash: BlockHash, form: Form) -> str:

@@ -31,6 +31,8 @@ MAX_BUFFERED_BODY_BYTES = 64 * 1024
 """Of a body that the application does not read: with more, the client is not read from."""
 JOINED_BYTES = 256 * 1024
 """What is longer is written for itself, since to join it with others would copy it."""
+READY_BYTES = 128 * 1024
+"""Of ready answers that are gathered before they are written, and the client is seen not to read them."""
 LINGER_S = 2.0
 """How long a refused client's bytes are still read, so that it gets the answer."""
 HALF_CLOSED_S = 5.0
@@ -265,13 +267,15 @@ class HttpProtocol(asyncio.Protocol):
         if self.write_paused:
             return
         ready: list[bytes] = []
-        while self.waiting and len(ready) < MAX_DUE:
+        ready_bytes = 0
+        while self.waiting and len(ready) < MAX_DUE and ready_bytes < READY_BYTES:
             request = self.waiting[0]
             if request.route is None or not request.is_whole or (self.due and not self._may_begin()):
                 break
             answer = self._begin_hot(request, request.route)
             if answer is not None:
                 ready.append(answer)
+                ready_bytes += len(answer)
             elif self._waits_for_turn:
                 break
         if len(ready) == 1:

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.api import chain_view
+from cairn.api.read_routes import MAX_HOT_BLOCK_BYTES
 from cairn.api.rest import probes
 from cairn.api.server import access
 from cairn.api.server import http_protocol as protocol
@@ -176,6 +177,21 @@ async def test_a_client_that_does_not_read_is_not_read_from(server: RestServer) 
         assert connection.transport.get_write_buffer_size() < 512 * 1024
         assert connection.read_paused
         assert [(await client.answer()).status for _ in range(count + 1)] == [200] * (count + 1)
+
+
+@pytest.mark.uvloop
+async def test_a_client_that_does_not_read_long_answers_gets_few_of_them(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = b"x" * MAX_HOT_BLOCK_BYTES
+    monkeypatch.setattr(server.view, "find_block", lambda block_hash: block)
+    count = 200
+    async with server.client(buffer_bytes=1024) as client:
+        client.write(get("/block/0x" + "ab" * 32) * count)
+        await wait_until(lambda: any(connection.write_paused for connection in server.connections))
+        [connection] = server.connections
+        assert connection.transport.get_write_buffer_size() < protocol.READY_BYTES + 2 * len(block)
+        assert [(await client.answer()).body == block for _ in range(count)] == [True] * count
 
 
 @pytest.mark.uvloop
