@@ -1,5 +1,7 @@
 """A page of memory that all processes of a node share: each shows there that it is alive, and what it is doing.
 
+Workers also show there how many connections they have, so that none takes many more than the others.
+
 Every process writes its own slot only, the supervisor its own, so nothing needs a lock. The page is made before the
 first fork. A slot is as long as a line of the processor's cache, and has room for more numbers.
 """
@@ -15,7 +17,7 @@ BEAT_S = 0.5
 
 _WORDS = 8
 _WORD_BYTES = 8
-_BEATS, _WORK, _BESIDE = 0, 1, 2
+_BEATS, _WORK, _BESIDE, _CONNECTIONS = 0, 1, 2, 3
 _RELOADS = 0
 
 
@@ -75,6 +77,16 @@ class Slot:
     def beat(self) -> None:
         self._words[_BEATS] += 1
 
+    @property
+    def connections(self) -> int | None:
+        """How many connections a worker has; None of a process that accepts none."""
+        shown = self._words[_CONNECTIONS]
+        return shown - 1 if shown else None
+
+    @connections.setter
+    def connections(self, count: int | None) -> None:
+        self._words[_CONNECTIONS] = 0 if count is None else count + 1
+
 
 class SharedPage:
     """One slot for each process, and what the supervisor tells them all."""
@@ -106,6 +118,7 @@ class Heart:
         self._lock = threading.Lock()
         # The process before it may have been killed while a thread wrote.
         slot.note_beside(0)
+        slot.connections = None
 
     def beat(self, call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], object]) -> None:
         """Beat from now on, in the event loop of `call_later`. `on_reload` is called when settings are to be reread."""
@@ -115,6 +128,11 @@ class Heart:
         if self._reloads != self._page.reloads:
             self._reloads = self._page.reloads
             on_reload()
+
+    def fewest_elsewhere(self) -> int | None:
+        """The fewest connections that another worker has; None if no other accepts any."""
+        counts = [slot.connections for slot in self._page.slots if slot is not self.slot]
+        return min((count for count in counts if count is not None), default=None)
 
     @contextmanager
     def beside(self) -> Iterator[None]:
@@ -147,6 +165,17 @@ def keep_beating(
     """Beat in the event loop of `call_later`, if this process is watched."""
     if _own is not None:
         _own.beat(call_later, on_reload)
+
+
+def show_connections(count: int | None) -> None:
+    """Show the other workers how many connections this one has; None once it accepts no more."""
+    if _own is not None:
+        _own.slot.connections = count
+
+
+def fewest_connections_elsewhere() -> int | None:
+    """The fewest connections that another worker has; None if there is no other."""
+    return None if _own is None else _own.fewest_elsewhere()
 
 
 @contextmanager

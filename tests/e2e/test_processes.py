@@ -3,10 +3,11 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,6 +107,22 @@ def test_the_printed_transfer_works_as_it_is_printed(unharmed: NodeProcess) -> N
 
 def test_a_node_has_one_core_and_as_many_workers_as_set(unharmed: NodeProcess) -> None:
     assert sorted(unharmed.children().values()) == ["cairn-api-0", "cairn-api-1", "cairn-core"]
+
+
+def test_connections_are_spread_over_the_workers(unharmed: NodeProcess) -> None:
+    def sockets(worker: int) -> int:
+        return sum(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{worker}/fd").iterdir())
+
+    workers = unharmed.worker_pids()
+    before = [sockets(worker) for worker in workers]
+    with ExitStack() as opened:
+        for _ in range(40):
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", int(unharmed.url.split(":")[-1]))))
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(4_096).startswith(b"HTTP/1.1 200 ")
+        more = [sockets(worker) - had for worker, had in zip(workers, before, strict=True)]
+    # A worker that the machine held up for a moment leaves some to the other.
+    assert min(more) >= 8
 
 
 def test_a_port_in_use_is_refused_before_anything_is_printed(unharmed: NodeProcess) -> None:

@@ -8,7 +8,16 @@ from contextlib import suppress
 import pytest
 
 from cairn import heartbeat
-from cairn.heartbeat import BEAT_S, SharedPage, Work, begin, doing, keep_beating
+from cairn.heartbeat import (
+    BEAT_S,
+    SharedPage,
+    Work,
+    begin,
+    doing,
+    fewest_connections_elsewhere,
+    keep_beating,
+    show_connections,
+)
 
 
 @pytest.fixture
@@ -104,6 +113,30 @@ def test_a_new_process_shows_nothing_of_the_threads_of_the_one_before(page: Shar
     begin(page, page.slots[1])
     page.slots[1].work = Work.RUNNING
     assert page.slots[1].shown is Work.RUNNING
+
+
+def test_a_worker_is_told_the_fewest_connections_of_those_that_accept_some(page: SharedPage) -> None:
+    begin(page, page.slots[1])
+    assert fewest_connections_elsewhere() is None
+    page.slots[2].connections = 7
+    show_connections(3)
+    assert fewest_connections_elsewhere() == 7
+    page.slots[0].connections = 0
+    assert fewest_connections_elsewhere() == 0
+    assert page.slots[1].connections == 3
+    show_connections(None)
+    assert page.slots[1].connections is None
+
+
+def test_a_new_process_has_no_connections_of_the_one_before(page: SharedPage) -> None:
+    page.slots[1].connections = 9
+    begin(page, page.slots[1])
+    assert page.slots[1].connections is None
+
+
+def test_a_process_that_nobody_watches_knows_of_no_other_worker() -> None:
+    show_connections(1)
+    assert fewest_connections_elsewhere() is None
 
 
 def test_a_process_that_nobody_watches_beats_nowhere() -> None:

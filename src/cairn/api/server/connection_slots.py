@@ -74,6 +74,11 @@ class ConnectionSlots:
         self._most = -(-settings.max_connections // workers)
         self._most_per_client = -(-settings.max_connections_per_client // workers)
 
+    @property
+    def taken(self) -> int:
+        """How many connections have a slot, besides those for probes."""
+        return self._taken
+
     def admit(self, client: str, owner: SlotOwner, now: float) -> ConnectionSlot:
         """A slot for the connection, or else one for a probe."""
         return self.take(client, owner, now) or self.take_for_probe(owner)

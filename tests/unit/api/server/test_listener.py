@@ -1,4 +1,4 @@
-"""TLS: whoever does not complete a handshake takes no more than any other idle connection."""
+"""Connections are spread over the workers. With TLS, who completes no handshake takes no more than any idle one."""
 
 import asyncio
 import socket
@@ -116,3 +116,33 @@ async def test_events_come_over_tls_too(tmp_path: Path) -> None:
             await events.send('{"action":"subscribe","event":"nothing"}')
             assert '"event":"error"' in str(await events.recv())
             await (await events.ping())
+
+
+async def test_new_connections_are_left_to_a_worker_that_has_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "LEFT_S", 86_400.0)
+    fewest = 1
+    monkeypatch.setattr(listener, "fewest_connections_elsewhere", lambda: fewest)
+    async with rest_server() as server, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(server.client()) for _ in range(6)]
+        await server.accepted(3)
+        assert (await clients[0].ask(get("/health"))).status == 200
+        assert len(server.connections) == 3, "two more than the other"
+
+
+async def test_a_worker_with_many_connections_may_have_an_eighth_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "LEFT_S", 86_400.0)
+    monkeypatch.setattr(listener, "fewest_connections_elsewhere", lambda: 16)
+    async with rest_server() as server, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(server.client()) for _ in range(30)]
+        await wait_until(lambda: len(server.connections) >= 20)
+        assert (await clients[0].ask(get("/health"))).status == 200
+        assert 20 <= len(server.connections) <= 21
+
+
+async def test_connections_that_a_worker_with_fewer_does_not_accept_are_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "fewest_connections_elsewhere", lambda: 0)
+    async with rest_server() as server, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(server.client()) for _ in range(20)]
+        assert [(await client.ask(get("/health"))).status for client in clients] == [200] * 20
