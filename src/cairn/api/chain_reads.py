@@ -24,6 +24,8 @@ TREE_CACHE_BYTES = 8 * 1024 * 1024
 """Some dozen blocks of 10,000 transactions."""
 CACHED_BLOCK_HASHES = 16_384
 """About 3 MB when full. Every answer about a transaction names the hash of its block."""
+CACHED_ACCOUNTS = 10_000
+"""About four megabytes."""
 ASKED_AT_ONCE = 200
 """Transactions in one answer of the core: about a millisecond of its time."""
 CHANGES_OF = b"changes"
@@ -95,6 +97,8 @@ class ChainReads(ABC):
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._trees = AnswerCache(TREE_CACHE_BYTES)
+        self._accounts: LruCache[Address, tuple[int, Account]] = LruCache(CACHED_ACCOUNTS)
+        """As of the latest height that was shown when they were read, which is with them."""
         self._growing = CommonWork()
         self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(self._read_block_hash)
 
@@ -237,7 +241,14 @@ class ChainReads(ABC):
 
     def account_at(self, address: Address, height: int) -> Account:
         """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
-        return self.reader_at(height).account_at(address, height)
+        store = self.reader_at(height)
+        if height != self.height:
+            return store.account_at(address, height)
+        kept = self._accounts.use(address)
+        if kept is None or kept[0] != height:
+            kept = height, store.account_at(address, height)
+            self._accounts.keep(address, kept)
+        return kept[1]
 
     def versions_between(self, address: Address, first: int, last: int, count: int) -> list[Version]:
         """At most `count` versions of the account, the oldest first, of the blocks that are kept."""

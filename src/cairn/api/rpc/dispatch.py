@@ -85,6 +85,7 @@ class Unanswered:
     result: Later | Promised | LongResult
 
 
+_UNFINISHED = (Later, Promised, LongResult)
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("cairn.rpc")
 
@@ -112,7 +113,7 @@ class Dispatcher:
             if handler is None:
                 raise MethodNotFound(call.method)
             result = handler(call.params)
-            if isinstance(result, Later | Promised | LongResult):
+            if isinstance(result, _UNFINISHED):
                 return Unanswered(call, result)
             return _success(call, result)
         except Exception as failure:
