@@ -10,77 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cairn.api.chain_view import ChainView
-from cairn.api.rpc.methods import make_methods
-from tests.support.core_fixtures import ACCOUNTS, signed
-from tests.support.rest_node import RestNode, hash_of, rest_node
+from tests.support.core_fixtures import signed
+from tests.support.rest_node import RestNode, rest_node
+from tests.support.rpc_messages import METHODS, messages_of, values
 from tests.support.rpc_node import raw
-from tests.support.scripted_gateway import ScriptedGateway
-
-METHODS = sorted(
-    # What makes blocks or goes back is tested where it is meant to happen.
-    name
-    for name in make_methods(ScriptedGateway(), ChainView(Path("unused")))
-    if name.split("_")[0] in ("eth", "net", "web3", "txpool")
-)
-SENDER = "0x" + ACCOUNTS[0].hex()
-
-hex_digits = st.text("0123456789abcdefABCDEF", max_size=70)
-telling = st.sampled_from(
-    [
-        SENDER,
-        "latest",
-        "pending",
-        "earliest",
-        "0x0",
-        "0x1",
-        "0x01",
-        hash_of(signed(0, data=b"\0")),
-        raw(signed(1)),
-        raw(signed(1, data=b"invoice 4711")),
-        "0x" + "00" * 32,
-    ]
-)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=20)
-    | telling
-    | hex_digits.map("0x".__add__)
-)
-FIELDS = [
-    "from",
-    "to",
-    "value",
-    "gas",
-    "gasPrice",
-    "nonce",
-    "data",
-    "input",
-    "type",
-    "chainId",
-    "blockNumber",
-    "blockHash",
-    "toBlock",
-    "blockStateCalls",
-    "calls",
-    "stateOverrides",
-    "blockOverrides",
-    "baseFeePerGas",
-]
-names = st.sampled_from(FIELDS) | st.text(max_size=5)
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=6),
-    max_leaves=10,
-)
-calls = st.fixed_dictionaries(
-    {"jsonrpc": st.just("2.0"), "method": st.sampled_from(METHODS), "params": st.lists(values, max_size=4)},
-    optional={"id": scalars},
-)
-messages = calls | st.lists(calls | values, max_size=5) | values
 
 
 def check(answer: Any) -> None:
@@ -128,7 +61,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenNode]:
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-@given(message=messages)
+@given(message=messages_of(METHODS))
 def test_any_json_gets_a_valid_json_rpc_answer(node: OpenNode, message: object) -> None:
     for answer in node.post(json.dumps(message).encode()):
         check(answer)
