@@ -20,10 +20,11 @@ from cairn.api.rpc.ready_answers import ReadyAnswers
 from cairn.api.worker import make_server
 from cairn.board import Board
 from cairn.config import Settings
+from cairn.core.gateway import ChainInfo
 from cairn.core.link import LinkClient
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import Account, Address, BlockHash, TxHash
+from cairn.domain.types import Account, Address, BlockHash, SealedBlock, TxHash
 from tests.support.core_fixtures import CHAIN_ID, KEYS
 from tests.support.pace import PATIENCE_S
 from tests.support.rest_server import Answer, Client, get, post
@@ -31,6 +32,7 @@ from tests.support.rest_server import Answer, Client, get, post
 APPLICATION = "Content-Encoding: identity"
 """A header that leaves a request to the application, and changes nothing else."""
 PAUSE_S = 0.002
+LATE_S = 0.1
 MOST_TRIES = 200
 """While blocks are made, the two workers may be asked about different ones."""
 
@@ -65,15 +67,23 @@ def find_if_small(self: BlockMethods, height: int, full: bool) -> msgspec.Raw | 
     return None if isinstance(self._view, PlainView) else _find_small_block(self, height, full)
 
 
-class Deaf:
-    """Keeps the notices of new blocks from a view: it learns of them from the board alone."""
+class HardOfHearing:
+    """Passes the notices of new blocks on to a view, but late: until then it knows of them by the board alone."""
 
     def __init__(self, view: ChainView) -> None:
-        self.on_info, self.on_phase = view.on_info, view.on_phase
-        self.on_dropped, self.on_arrived = view.on_dropped, view.on_arrived
+        self._view = view
+        self._late: list[asyncio.TimerHandle] = []
+        self.on_phase, self.on_dropped, self.on_arrived = view.on_phase, view.on_dropped, view.on_arrived
 
-    def on_commit(self, height: int) -> None:
-        pass
+    def on_info(self, info: ChainInfo) -> None:
+        # What is announced before is of another chain, perhaps.
+        for notice in self._late:
+            notice.cancel()
+        self._late.clear()
+        self._view.on_info(info)
+
+    def on_commit(self, height: int, block: SealedBlock | None = None) -> None:
+        self._late.append(asyncio.get_running_loop().call_later(LATE_S, self._view.on_commit, height, block))
 
 
 class Asked:
@@ -184,7 +194,7 @@ async def two_workers(directory: Path, chosen: Settings) -> AsyncIterator[TwoWor
 async def _worker(view: ChainView, chosen: Settings, core_socket: Path, *headers: str) -> AsyncIterator[Asked]:
     hub = EventHub(view, chosen)
     view.subscribe(hub)
-    link = LinkClient(core_socket, view if isinstance(view, PlainView) else Deaf(view))
+    link = LinkClient(core_socket, view if isinstance(view, PlainView) else HardOfHearing(view))
     server = make_server(link, view, hub, chosen)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]

@@ -164,7 +164,10 @@ class ChainReads(ABC):
 
     def find_height(self, block_hash: BlockHash) -> int | None:
         height = self._recent.find_height(block_hash)
-        return self._opened().find_height(block_hash) if height is None else height
+        if height is None:
+            height = self._opened().find_height(block_hash)
+        # The store may show a block more: what the core has not announced yet.
+        return None if height is None or height > self.height else height
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
@@ -206,7 +209,9 @@ class ChainReads(ABC):
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         location = self._recent.find_location(tx_hash)
-        return self._opened().find_location(tx_hash) if location is None else location
+        if location is None:
+            location = self._opened().find_location(tx_hash)
+        return None if location is None or location[0] > self.height else location
 
     def tx_at(self, height: int, position: int) -> Tx:
         """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
