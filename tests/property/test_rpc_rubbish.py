@@ -38,6 +38,9 @@ class OpenNode:
                 {"jsonrpc": "2.0", "method": "eth_sendRawTransaction", "params": [raw(signed(0, data=b"\0"))]}
             ).encode()
         )
+        self._loop.run_until_complete(self._mine())
+
+    async def _mine(self) -> None:
         self._node.mine()
 
     def close(self) -> None:
