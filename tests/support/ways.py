@@ -311,7 +311,8 @@ async def _reads_and_mining(counting: Counting[Counted]) -> Counts[Counted]:
             account = "0x" + ACCOUNTS[0].hex()
             gets = {CONFIRMED: f"/tx/{hash_of(txs[0])}", ACCOUNT: f"/account/{account}", READ_BLOCK: f"/block/{block}"}
             calls = {
-                BALANCE: call("eth_getBalance", account, "latest"),
+                # Nobody has asked for it since the block.
+                BALANCE: call("eth_getBalance", "0x" + ACCOUNTS[1].hex(), "latest"),
                 TRANSACTION: call("eth_getTransactionByHash", hash_of(txs[1])),
                 RECEIPT: call("eth_getTransactionReceipt", hash_of(txs[2])),
                 FULL_BLOCK: call("eth_getBlockByHash", block, True),

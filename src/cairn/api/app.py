@@ -44,12 +44,12 @@ def make_api(
         HostList(settings),
         OriginList(settings, lambda: view.info is not None and bool(view.info.signs_for)),
     )
-    calls = Dispatcher(make_methods(gateway, view), view.fail, shares)
+    nonces = NextNonces(gateway, view)
+    calls = Dispatcher(make_methods(gateway, view, nonces), view.fail, shares)
     sockets: dict[str, ASGIApp] = {
         EVENTS_PATH: EventsEndpoint(gateway, hub, origins, settings),
         RPC_PATH: RpcSocketEndpoint(calls, gateway, view, hub, limiter, origins, settings),
     }
-    nonces = NextNonces(gateway, view)
     router = PathRouter([*make_handlers(gateway, view, nonces, calls, limiter, settings), EventsOverHttp()], sockets)
     app = Edge(router, view, hosts, origins, limiter, shares, server_adds_chain_id)
     hot = HotRoutes(view, nonces, Submitter(gateway, view), calls, hosts, origins, limiter, shares, settings)

@@ -9,7 +9,6 @@ from cairn.api.rpc.dispatch import Later, rpc_method
 from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
 from cairn.api.rpc.values import (
     MAX_SHOWN,
-    PENDING,
     SERVER_ERROR,
     BlockName,
     InvalidParams,
@@ -48,15 +47,17 @@ class AccountMethods(MethodGroup):
     @rpc_method("eth_getTransactionCount")
     def get_transaction_count(self, account: object, block: object = None) -> object:
         address, named = parse_account(account, "address"), parse_block(block, "block")
-        # Looked at before: the account may be newer than the mempool's board, never the other way round.
-        if named.tag == "pending" and (self._view.board.holds(address) or not self._view.is_at_head()):
+        if named.tag != "pending":
+            return self._chain.at_state(named, lambda height: quantity(self._view.account_at(address, height).nonce))
+        # Looked at before: the account may be newer than the mempool's nonce, never the other way round.
+        pending = self._chain.nonces.find(address, self._view.board.changes_of(address))
+        if pending is None or not self._view.is_at_head():
             return Later(self._next_nonce, address)
-        return self._chain.at_state(named, lambda height: quantity(self._view.account_at(address, height).nonce))
+        return quantity(max(pending, self._view.account(address).nonce))
 
     async def _next_nonce(self, address: Address) -> str:
-        # Asked before: the account may be newer than the answer about the mempool, never the other way round.
-        pending = await self._gateway.next_nonce(address)
-        return quantity(max(pending, self._view.account_at(address, await self._chain.state_height(PENDING)).nonce))
+        pending = await self._chain.nonces.ask(address)
+        return quantity(max(pending, self._view.account_at(address, await self._view.reach_head()).nonce))
 
     @rpc_method("eth_getCode")
     def get_code(self, account: object, block: object = None) -> object:

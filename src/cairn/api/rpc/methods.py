@@ -3,6 +3,7 @@
 from functools import partial
 
 from cairn.api.chain_view import ChainView
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rest.submissions import Submitter
 from cairn.api.rpc.account_methods import AccountMethods, FeeMethods
 from cairn.api.rpc.block_methods import BlockMethods
@@ -23,8 +24,9 @@ BY_NODE = "eth_sendTransaction"
 """The node signs what it submits. On other chains it is refused for want of a key."""
 
 
-def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
-    chain = RpcChain(gateway, view)
+def make_methods(gateway: CoreGateway, view: ChainView, nonces: NextNonces | None = None) -> dict[str, Handler]:
+    """`nonces` are those that REST uses, too."""
+    chain = RpcChain(gateway, view, nonces or NextNonces(gateway, view))
     blocks = BlockMethods(chain)
     everywhere = handlers_of(
         NodeMethods(chain),

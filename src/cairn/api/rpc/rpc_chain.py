@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cairn.api.chain_view import ChainView
+from cairn.api.next_nonces import NextNonces
 from cairn.api.rpc.caller import LargeAnswers
 from cairn.api.rpc.dispatch import Later
 from cairn.api.rpc.values import SERVER_ERROR, BlockName, RpcError
@@ -11,9 +12,10 @@ from cairn.domain.types import Tx, TxHash
 
 
 class RpcChain:
-    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+    def __init__(self, gateway: CoreGateway, view: ChainView, nonces: NextNonces) -> None:
         self.gateway = gateway
         self.view = view
+        self.nonces = nonces
         self.large_answers = LargeAnswers(kept_by_batches=True)
         """Held by a method while it makes one from the store; nothing in it may wait for a client or the core."""
 

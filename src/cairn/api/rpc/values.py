@@ -76,7 +76,6 @@ class BlockName(msgspec.Struct, frozen=True):
 
 
 LATEST = BlockName(tag="latest")
-PENDING = BlockName(tag="pending")
 
 quantity = hex
 """A number as the specification demands it: 0x and hexadecimal digits without leading zeros."""
