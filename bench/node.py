@@ -41,12 +41,13 @@ def _link_or_copy(source: str, target: str) -> str:
 class BenchNode:
     """Starts at once; leaving the `with` block ends it."""
 
-    def __init__(self, home: Path, rest_s: float = 1.0, options: Sequence[str] = ()) -> None:
-        """It is at rest when it did nothing for `rest_s`."""
+    def __init__(self, home: Path | None, rest_s: float = 1.0, options: Sequence[str] = ()) -> None:
+        """Without a home it is a dev chain. It is at rest when it did nothing for `rest_s`."""
         self._rest_s = rest_s
         [self.port] = free_ports(1)
         started = time.perf_counter()
-        self._node = NodeProcess.start(["run", "--home", str(home), "--port", str(self.port), *options])
+        command = ["dev", "--quiet"] if home is None else ["run", "--home", str(home)]
+        self._node = NodeProcess.start([*command, "--port", str(self.port), *options])
         try:
             self._await_ready()
         except BaseException:

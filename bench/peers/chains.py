@@ -66,14 +66,30 @@ class Chain(Protocol):
 
 
 class CairnChain:
+    """A chain of `cairn run`, which syncs each block; in instant mode one of `cairn dev`, which does not."""
+
     def __init__(self, setup: Setup) -> None:
-        home = setup.scratch / "home"
-        genesis = bench_genesis(setup.accounts)
-        make_home(home, msgspec.structs.replace(genesis, block_gas_limit=BLOCK_GAS_LIMIT))
         options = ["--block-time", str(setup.interval_s), "--max-connections", str(MAX_CONNECTIONS)]
+        home = None
+        if setup.interval_s:
+            home = setup.scratch / "home"
+            genesis = bench_genesis(setup.accounts)
+            make_home(home, msgspec.structs.replace(genesis, block_gas_limit=BLOCK_GAS_LIMIT))
         self._node = BenchNode(home, options=options)
         self.port = self.ws_port = self._node.port
         self.ready_s = self._node.ready_s
+        if home is None:
+            try:
+                self._fund(setup.accounts)
+            except BaseException:
+                self._node.close()
+                raise
+
+    def _fund(self, accounts: int) -> None:
+        with Connection(self.port) as connection:
+            for index in range(accounts):
+                address = f"0x{account(index)[0].hex()}"
+                connection.call(RpcApi("/rpc"), "anvil_setBalance", address, hex(BALANCE))
 
     def pids(self) -> list[int]:
         return self._node.pids()
