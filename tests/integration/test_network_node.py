@@ -28,6 +28,7 @@ from cairn.domain.updates import sign_update, update_admins
 from cairn.engine.abci.requests import CheckTxRequest
 from cairn.engine.network.bundle import is_bundle, open_bundle
 from cairn.engine.network.engine import NetworkEngine
+from cairn.store.chain import PreparedBlock
 from tests.support.abci_node import GENESIS, SECOND, update
 from tests.support.audit import audit
 from tests.support.cometbft import FAST, CometBFT
@@ -279,10 +280,13 @@ async def test_a_disk_that_fails_in_a_commit_changes_no_hash(validator: Validato
         commit = core._chain.commit
 
         def failing(
-            outcome: BlockOutcome, absent: Sequence[bytes] | None = None, signed: BlockSignature | None = None
+            outcome: BlockOutcome,
+            absent: Sequence[bytes] | None = None,
+            signed: BlockSignature | None = None,
+            prepared: PreparedBlock | None = None,
         ) -> None:
             if written or not outcome.block.txs:
-                commit(outcome, absent, signed)
+                commit(outcome, absent, signed, prepared)
             if outcome.block.txs:
                 raise StoreUnavailable("no space left")
 

@@ -1,15 +1,19 @@
 """The mempool does what a slow and plainly right one does, whatever happens to both."""
 
 from typing import Any
+from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cairn.board import Board
+from cairn.domain import steps
 from cairn.domain.errors import MempoolFull, Rejected
+from cairn.domain.steps import finish
 from cairn.domain.types import TRANSFER_GAS, Tx
-from cairn.mempool.pool import Admitted, Mempool, PoolLimits
+from cairn.mempool.pool import Admitted, InTheMaking, Mempool, PoolLimits
 from tests.support.mempool_model import MempoolModel
 from tests.support.transfers import RULES, Accounts, address, dynamic, transfer
 from tests.support.tx_data import gas_of
@@ -104,18 +108,33 @@ class MempoolMachine(RuleBasedStateMachine):
 
     # What goes out.
 
-    @rule(count=st.integers(0, 5), more=st.sampled_from([0, 3, 4, 4_095, 4_096, 8_192]))
-    def mine(self, count: int, more: int) -> None:
-        txs = self.pool.select(count * TRANSFER_GAS + more)
+    @rule(
+        count=st.integers(0, 5),
+        more=st.sampled_from([0, 3, 4, 4_095, 4_096, 8_192]),
+        between=st.lists(st.tuples(senders, st.integers(-1, 3), TERMS, VALUES), max_size=4),
+    )
+    def mine(self, count: int, more: int, between: list[tuple[int, int, int | tuple[int, int], int]]) -> None:
+        """The block's transactions are removed in steps; `between` two of them there are submissions."""
+        txs = finish(self.pool.take(count * TRANSFER_GAS + more))
         assert txs == self.model.select(count * TRANSFER_GAS + more)
         assert sum(gas_of(tx.data) for tx in txs) <= count * TRANSFER_GAS + more
+        for tx in txs:
+            with pytest.raises(InTheMaking):
+                self.pool.admit(offer(int.from_bytes(tx.sender, "big"), tx.nonce, 10**6), self.now)
         for tx in txs:
             # Whatever was admitted, each is applicable when its turn comes.
             account = self.state.account(tx.sender)
             assert (tx.nonce, tx.cost <= account.balance) == (account.nonce, True)
             self.state.apply(tx)
         self.model.confirm(txs)
-        assert self.pool.confirm(txs) == []
+        with mock.patch.object(steps, "STEP_ITEMS", 2):
+            settling = self.pool.confirm_steps(txs)
+            next(settling)
+        self.same_order()
+        for sender, ahead, terms, value in between:
+            self.submit(offer(sender, self.state.account(address(sender)).nonce + ahead, terms, value))
+            self.same_order()
+        assert finish(settling) == []
 
     @rule(sender=senders, count=st.integers(1, 3), ours=st.booleans(), value=st.sampled_from([0, 1, 1_000_000]))
     def take_block_of_others(self, sender: int, count: int, ours: bool, value: int) -> None:

@@ -205,9 +205,9 @@ class Clients:
         core, tx = node.core, promise.tx
         assert core is not None
         pool, chain = core._pool, core._chain
-        # Not by `find`: that would list what other nodes have sent, which only happens when somebody asks.
         left = pool.unheld.by_hash.get(tx.hash)
-        entry = pool.order.entries.get(tx.hash)
+        # As whoever asks is answered: a block's transactions may not be removed yet.
+        entry = pool.find(tx.hash)
         height = self.ledger.confirmed.get(tx.hash)
         if height is not None and height <= visible:
             if entry is not None or left is not None:

@@ -8,10 +8,11 @@ import asyncio
 import functools
 import math
 import pathlib
+import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -20,7 +21,10 @@ from unittest import mock
 import structlog
 
 import cairn.core.process
+import cairn.domain.steps
+import cairn.engine.embedded
 import cairn.engine.network.engine
+import cairn.mempool.pool
 import cairn.store.inspection
 import cairn.store.journal
 import cairn.store.prune
@@ -39,6 +43,8 @@ from tests.support.virtual_time import VirtualTimeLoop
 START_S = 1_800_000_000.0
 TICKS = 2**20
 """In a second of virtual time."""
+LEAVES_BLOCK = 0.1
+"""How often a block's maker gives way after a step."""
 
 
 class SimulatedLoop(VirtualTimeLoop):
@@ -81,6 +87,19 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         threads.pause()
+
+
+def _slices_of(seed: int) -> Callable[[Iterable[Any]], AsyncIterator[Any]]:
+    """What the engine finds as `in_slices`: the seed decides when a block's maker gives way, and for how long."""
+    chance = random.Random(f"{seed}/slices")
+
+    async def in_slices(items: Iterable[Any]) -> AsyncIterator[Any]:
+        for item in items:
+            yield item
+            if chance.random() < LEAVES_BLOCK:
+                await asyncio.sleep(chance.choice((0, 0, 0.002, 0.02, 0.2)))
+
+    return in_slices
 
 
 class SmallJournal:
@@ -148,6 +167,11 @@ def simulated_surroundings(
         patches.enter_context(mock.patch.object(cairn.store.tree_file, "LEAST_CHANGES", 10))
         patches.enter_context(mock.patch.object(cairn.store.tree_file, "SLICE_BYTES", 128))
         patches.enter_context(mock.patch.object(cairn.store.state_recovery, "MOST_SHARE", 0.1))
+        # Large blocks and small steps, between which everybody else may come first.
+        patches.enter_context(mock.patch.object(cairn.engine.embedded, "SMALL_BLOCK", 2))
+        patches.enter_context(mock.patch.object(cairn.domain.steps, "STEP_ITEMS", 2))
+        patches.enter_context(mock.patch.object(cairn.mempool.pool, "TAKEN_AT_ONCE", 1))
+        patches.enter_context(mock.patch.object(cairn.engine.embedded, "in_slices", _slices_of(seed)))
         patches.enter_context(_counted_recoveries(machines))
         patches.enter_context(simulated_rocksdb(machines))
         patches.enter_context(simulated_files(machines, passed_by))

@@ -26,6 +26,7 @@ from cairn.client.models import (
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.steps import finish
 from cairn.domain.transactions import build_tx
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address, Draft, Rules, Tx
 from cairn.mempool.pool import Mempool, PoolLimits
@@ -144,7 +145,7 @@ class PoolNode:
         return Submitted("pending", "0x" + tx.hash.hex())
 
     def mine(self) -> None:
-        txs = self.pool.select(RULES.block_gas_limit)
+        txs = finish(self.pool.take(RULES.block_gas_limit))
         for tx in txs:
             self.state.apply(tx)
         self.pool.confirm(txs)

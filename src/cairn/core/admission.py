@@ -18,18 +18,19 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     StoreUnavailable,
 )
+from cairn.domain.steps import Steps, in_groups
 from cairn.domain.transactions import encode_record, sign_draft
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.application import Engine
-from cairn.mempool.pool import Admitted, Mempool
+from cairn.mempool.pool import Admitted, InTheMaking, Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
-OnCommitted = Callable[[BlockOutcome], None]
-"""Called with a block that is on disk."""
+OnCommitted = Callable[[BlockOutcome], Steps[None]]
+"""Called with a block that is on disk; its first step must be taken at once."""
 OnDropped = Callable[[Drops], None]
 EngineBuilder = Callable[[OnCommitted, OnDropped], Engine]
 
@@ -124,12 +125,15 @@ class Admissions(SubmissionCalls):
         self._loop = asyncio.get_running_loop()
         self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
+        self._held_back: list[tuple[Tx, bytes, Reply, KeyedRequest | None]] = []
+        """Submissions that wait for the end of a block that is being made."""
         self._drops: list[tuple[TxHash, DropReason]] = []
         self._flushed = asyncio.Event()
         self._due_flush: asyncio.Handle | None = None
         self._last_batch = 0
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it again) or anything else (stop the node)."""
+        pool.on_given_back = self._take_held_back
         self.engine = build_engine(self._committed, self._dropped)
 
     def enqueue(self, tx: Tx, record: bytes, reply: Reply, keyed: KeyedRequest | None = None) -> None:
@@ -143,6 +147,10 @@ class Admissions(SubmissionCalls):
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
             self._reply_used(tx, refused, reply, keyed)
+            return
+        except InTheMaking:
+            # For a tenth of a second at most. It is then as if it had come a moment later.
+            self._held_back.append((tx, record, reply, keyed))
             return
         except (Rejected, MempoolFull) as refused:
             if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
@@ -183,6 +191,12 @@ class Admissions(SubmissionCalls):
             self._flush_soon()
         else:
             reply(admission if known else refused)
+
+    def _take_held_back(self) -> None:
+        """The block that they waited for is on disk, or was given up."""
+        held_back, self._held_back = self._held_back, []
+        for submission in held_back:
+            self.enqueue(*submission)
 
     def submit(self, tx: Tx, keyed: KeyedRequest | None = None) -> asyncio.Future[Admission]:
         future, reply = self._future_reply()
@@ -299,18 +313,23 @@ class Admissions(SubmissionCalls):
 
     # What the engine and the clock bring about.
 
-    def _committed(self, outcome: BlockOutcome) -> None:
+    def _committed(self, outcome: BlockOutcome) -> Steps[None]:
         """The block is on disk: remove its transactions from the mempool and the journal."""
         if self._arrivals.listeners:
             # Announce arrivals first: the block may hold a transaction that arrived a moment ago.
             self._arrivals.tell()
-        txs = outcome.block.txs
-        for tx in txs:
-            self._journal.settle(tx.hash)
-        # After a balance was set, pending transactions may cost more than it.
-        self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
         if self._observer is not None:
             self._observer.saw_block(outcome.block)
+        if outcome.balances:
+            # After a balance was set, pending transactions may cost more than it.
+            self._dropped(self._pool.settle_all())
+            return
+        txs = outcome.block.txs
+        drops = yield from self._pool.confirm_steps(txs)
+        for group in in_groups(txs):
+            self._journal.settle_confirmed(group)
+            yield
+        self._dropped(drops)
 
     def _dropped(self, drops: Drops) -> None:
         if drops or self._pool.forgotten:
@@ -345,7 +364,16 @@ class Admissions(SubmissionCalls):
         for _, admission in self._waiting:
             # It may not be shown as pending, because it is not known whether it is on disk.
             self._pool.forget(admission.tx_hash)
-        self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
+        told = failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping")
+        self._answer_waiting(told)
+        self._refuse_held_back(told)
+        # What it makes could not be kept.
+        self.engine.stop()
+
+    def _refuse_held_back(self, failure: NodeError) -> None:
+        held_back, self._held_back = self._held_back, []
+        for _, _, reply, _ in held_back:
+            reply(failure)
 
     def finish(self) -> None:
         """Put everything on disk, once the engine has stopped."""
@@ -356,9 +384,9 @@ class Admissions(SubmissionCalls):
 
     def close(self) -> None:
         self._cancel_flush()
-        self._answer_waiting(
-            StoreUnavailable("the store went away before the transaction was on disk: submit it again")
-        )
+        failure = StoreUnavailable("the store went away before the transaction was on disk: submit it again")
+        self._answer_waiting(failure)
+        self._refuse_held_back(failure)
 
 
 def journal_left(journal: Journal, pool: Mempool, drops: Drops) -> list[tuple[TxHash, DropReason]]:

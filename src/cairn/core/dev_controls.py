@@ -130,6 +130,7 @@ class DevControls(DevCalls):
 
     async def snapshot(self) -> int:
         self._admissions.check_alive()
+        self._engine.finish_block()
         # The oldest first: arrival decides between equal prices.
         pending = reversed(self._pool.order.entries_since(0))
         entries = (
@@ -184,6 +185,7 @@ class DevControls(DevCalls):
         self._set_next(timestamp)
 
     def _set_next(self, timestamp: int) -> None:
+        self._engine.finish_block()
         self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
 
     async def set_automine(self, on: bool, alone: bool) -> None:

@@ -9,6 +9,8 @@ Leaves and inner nodes are hashed with different first bytes, so that a node is 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
+from cairn.domain.steps import Steps, finish, in_groups
+
 LEAF_PREFIX = b"\0"
 NODE_PREFIX = b"\1"
 
@@ -28,13 +30,29 @@ def node_hash(left: bytes | bytearray, right: bytes | bytearray) -> bytes:
 
 
 def tx_root(hashes: Sequence[bytes]) -> bytes:
-    return root_of([leaf_hash(tx_hash) for tx_hash in hashes])
+    return finish(tx_root_steps(hashes))
+
+
+def tx_root_steps(hashes: Sequence[bytes]) -> Steps[bytes]:
+    leaves: list[bytes] = []
+    for group in in_groups(hashes):
+        leaves += [sha256(LEAF_PREFIX + tx_hash).digest() for tx_hash in group]
+        yield
+    return (yield from root_steps(leaves))
 
 
 def root_of(leaves: list[bytes]) -> bytes:
     """The root over leaf hashes."""
+    return finish(root_steps(leaves))
+
+
+def root_steps(leaves: Sequence[bytes]) -> Steps[bytes]:
     while len(leaves) > 1:
-        leaves = _parents(leaves)
+        above: list[bytes] = []
+        for group in in_groups(leaves):
+            above += _parents(group)
+            yield
+        leaves = above
     return leaves[0] if leaves else EMPTY_ROOT
 
 
@@ -127,7 +145,7 @@ def verify_consistency(
     return last == 0 and first == first_root and second == second_root
 
 
-def _parents(level: list[bytes]) -> list[bytes]:
+def _parents(level: Sequence[bytes]) -> list[bytes]:
     # Pairing from the left and moving an odd last node up gives the tree that RFC 6962 defines from the top.
     pairs = iter(level)
     parents = [sha256(NODE_PREFIX + left + right).digest() for left, right in zip(pairs, pairs, strict=False)]

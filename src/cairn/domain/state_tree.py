@@ -22,7 +22,8 @@ from typing import Protocol
 import msgspec
 
 from cairn.domain.crypto import keccak256
-from cairn.domain.merkle import LEAF_PREFIX, NODE_BYTES, NODE_PREFIX, leaf_hash, root_of
+from cairn.domain.merkle import LEAF_PREFIX, NODE_BYTES, NODE_PREFIX, leaf_hash, root_steps
+from cairn.domain.steps import Steps, finish, in_groups
 from cairn.domain.types import EMPTY_ACCOUNT, MAX_UINT64, Account, Address
 
 RECORD_NUMBER = 0
@@ -180,21 +181,27 @@ class StateTree:
 
     def updated(self, leaves: dict[int, bytes]) -> TreeUpdate:
         """What the tree becomes with these leaf hashes, some of which may be new: the next numbers then."""
+        return finish(self.updated_steps(leaves))
+
+    def updated_steps(self, leaves: dict[int, bytes]) -> Steps[TreeUpdate]:
+        """As `updated`. The tree must not change between two steps."""
         width = size = max(self.size, max(leaves, default=0) + 1)
         levels, new = [leaves], leaves
         while width > 1:
             low = self.levels[len(levels) - 1] if len(levels) <= len(self.levels) else b""
             last, above = width - 1, {}
             # All of a block's paths together: what two of them share is hashed once.
-            for parent in {index >> 1 for index in new}:
-                left = 2 * parent
-                at = left * NODE_BYTES
-                node = new.get(left) or low[at : at + NODE_BYTES]
-                if left == last:
-                    above[parent] = bytes(node)
-                    continue
-                right = new.get(left + 1) or low[at + NODE_BYTES : at + 2 * NODE_BYTES]
-                above[parent] = sha256(NODE_PREFIX + node + right).digest()
+            for group in in_groups(list({index >> 1 for index in new})):
+                for parent in group:
+                    left = 2 * parent
+                    at = left * NODE_BYTES
+                    node = new.get(left) or low[at : at + NODE_BYTES]
+                    if left == last:
+                        above[parent] = bytes(node)
+                        continue
+                    right = new.get(left + 1) or low[at + NODE_BYTES : at + 2 * NODE_BYTES]
+                    above[parent] = sha256(NODE_PREFIX + node + right).digest()
+                yield
             levels.append(above)
             width, new = (width + 1) >> 1, above
         return TreeUpdate(size, new.get(0) or self.root, levels)
@@ -279,39 +286,57 @@ def update_state(
     tree: StateTree, state: AccountPlaces, height: int, touched: Sequence[AccountChange], record: bytes | None = None
 ) -> StateUpdate:
     """Apply what a block at `height` touches; `record` is the new leaf of number 0, if that changes."""
+    return finish(update_steps(tree, state, height, touched, record))
+
+
+def update_steps(
+    tree: StateTree, state: AccountPlaces, height: int, touched: Sequence[AccountChange], record: bytes | None = None
+) -> Steps[StateUpdate]:
+    """As `update_state`. The state must not change between two steps."""
     changes = sorted(touched)
-    known = {address: state.place(address) for address, _, _ in changes}
-    links = _link(state, [address for address, place in known.items() if place is None])
+    yield
+    known: dict[Address, Place | None] = {}
+    for group in in_groups(changes):
+        for address, _, _ in group:
+            known[address] = state.place(address)
+        yield
+    links = yield from _link(state, [address for address, place in known.items() if place is None])
     number = max(tree.size, RECORD_NUMBER + 1)
     leaves: dict[int, bytes] = {} if record is None else {RECORD_NUMBER: leaf_hash(record)}
     places: dict[Address, Place] = {}
     change_leaves = []
-    for address, before, after in changes:
-        place = known[address]
-        if place is None:
-            new, last = Place(number, height, links[address]), NEVER_TOUCHED
-            number += 1
-        else:
-            new, last = Place(place.number, height, links.get(address) or place.next), place.touched
-        places[address] = new
-        balance, nonce = after.balance.to_bytes(32, "big"), after.nonce
-        leaves[new.number] = sha256(_hashed_state(LEAF_PREFIX, address, balance, nonce, height, new.next)).digest()
-        change_leaves.append(
-            sha256(
-                _hashed_change(
-                    LEAF_PREFIX, address, last, before.balance.to_bytes(32, "big"), before.nonce, balance, nonce
-                )
-            ).digest()
-        )
-    for address in links.keys() - places.keys():
-        place = state.place(address)
-        assert place is not None
-        moved = Place(place.number, place.touched, links[address])
-        leaves[place.number] = leaf_hash(state_leaf(address, state.account(address), moved))
-    return StateUpdate(tree.updated(leaves), root_of(change_leaves), change_leaves, places, links)
+    for group in in_groups(changes):
+        for address, before, after in group:
+            place = known[address]
+            if place is None:
+                new, last = Place(number, height, links[address]), NEVER_TOUCHED
+                number += 1
+            else:
+                new, last = Place(place.number, height, links.get(address) or place.next), place.touched
+            places[address] = new
+            balance, nonce = after.balance.to_bytes(32, "big"), after.nonce
+            leaves[new.number] = sha256(_hashed_state(LEAF_PREFIX, address, balance, nonce, height, new.next)).digest()
+            change_leaves.append(
+                sha256(
+                    _hashed_change(
+                        LEAF_PREFIX, address, last, before.balance.to_bytes(32, "big"), before.nonce, balance, nonce
+                    )
+                ).digest()
+            )
+        yield
+    for moved_ones in in_groups(list(links.keys() - places.keys())):
+        for address in moved_ones:
+            place = state.place(address)
+            assert place is not None
+            moved = Place(place.number, place.touched, links[address])
+            leaves[place.number] = leaf_hash(state_leaf(address, state.account(address), moved))
+        yield
+    updated = yield from tree.updated_steps(leaves)
+    changes_root = yield from root_steps(change_leaves)
+    return StateUpdate(updated, changes_root, change_leaves, places, links)
 
 
-def _link(state: AccountPlaces, new: Sequence[Address]) -> dict[Address, Address]:
+def _link(state: AccountPlaces, new: Sequence[Address]) -> Steps[dict[Address, Address]]:
     """The next address of each new account, and of each that comes before one; `new` ascends."""
     links: dict[Address, Address] = {}
     last: Address | None = None
@@ -325,6 +350,8 @@ def _link(state: AccountPlaces, new: Sequence[Address]) -> dict[Address, Address
             links[address] = links.get(below) or _next_of(state, below)
             links[below] = address
         last = address
+        # Each is a seek.
+        yield
     return links
 
 

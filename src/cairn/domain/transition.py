@@ -13,7 +13,7 @@ from cairn.domain.errors import InvalidBlock, TxRejected
 from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.history import History, HistoryNode
-from cairn.domain.merkle import tx_root
+from cairn.domain.merkle import tx_root_steps
 from cairn.domain.rules import SenderBudget, validate_tx
 from cairn.domain.state_tree import (
     AccountChange,
@@ -22,8 +22,9 @@ from cairn.domain.state_tree import (
     StateUpdate,
     StateView,
     record_leaf,
-    update_state,
+    update_steps,
 )
+from cairn.domain.steps import Steps, finish, in_groups
 from cairn.domain.types import TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Rules, SealedBlock, Tx
 
 
@@ -138,19 +139,38 @@ def build_block(
 
     With `balances`, these are set instead; the caller must make sure that it is a dev chain.
     """
+    return finish(block_steps(parent, parent_hash, state, txs, timestamp, proposer, rules, governance, balances))
+
+
+def block_steps(
+    parent: BlockHeader,
+    parent_hash: BlockHash,
+    state: ParentState,
+    txs: Sequence[Tx],
+    timestamp: int,
+    proposer: Address,
+    rules: Rules,
+    governance: GovernanceChange | None = None,
+    balances: Mapping[Address, int] | None = None,
+) -> Steps[BlockOutcome]:
+    """As `build_block`. The state must not change between two steps."""
     height = parent.height + 1
     if balances and txs:
         raise InvalidBlock(f"block {height} sets balances, so it must not hold transactions")
-    ledger = _apply_txs(height, state, txs, rules)
+    ledger = Ledger(state, rules)
+    for group in in_groups(txs):
+        _apply_txs(height, ledger, group)
+        yield
     changes = _set_balances(state, balances) if balances else ledger.close(proposer)
     record = None if governance is None else record_leaf(encode_governance(governance[1]))
-    update = update_state(state.tree, state, height, changes, record)
+    update = yield from update_steps(state.tree, state, height, changes, record)
+    tx_root = yield from tx_root_steps([tx.hash for tx in txs])
     header = BlockHeader(
         height=height,
         previous_hash=parent_hash,
         # If the clock steps back, the chain's time must not.
         timestamp=max(timestamp, parent.timestamp),
-        tx_root=tx_root([tx.hash for tx in txs]),
+        tx_root=tx_root,
         changes_root=update.changes_root,
         state_root=update.tree.root,
         history_root=state.history.root,
@@ -191,13 +211,12 @@ def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[Acco
     return changes
 
 
-def _apply_txs(height: int, view: StateView, txs: Sequence[Tx], rules: Rules) -> Ledger:
-    ledger = Ledger(view, rules)
+def _apply_txs(height: int, ledger: Ledger, txs: Sequence[Tx]) -> None:
+    apply = ledger.apply
     for tx in txs:
         try:
-            ledger.apply(tx)
+            apply(tx)
         except TxRejected as refusal:
             raise InvalidBlock(
                 f"block {height}: transaction 0x{tx.hash.hex()} cannot be applied: {refusal.detail}"
             ) from refusal
-    return ledger

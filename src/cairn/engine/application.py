@@ -5,10 +5,11 @@ from typing import Protocol
 
 from cairn.domain.certificates import Certificate
 from cairn.domain.governance import Update
-from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
+from cairn.domain.steps import Steps, finish
+from cairn.domain.transition import BlockOutcome, GovernanceChange, block_steps
 from cairn.domain.types import Address, BlockHeader, Rules, SealedBlock, Tx, TxHash
 from cairn.engine.signing import BlockSigner
-from cairn.store.chain import ChainStore
+from cairn.store.chain import ChainStore, PreparedBlock
 
 # The feed announces that a block is on disk. Subscribers get it, or read it from the store, now or later.
 #
@@ -79,9 +80,19 @@ class Application:
         balances: Mapping[Address, int] | None = None,
     ) -> BlockOutcome:
         """Apply `txs` on top of the head, or set `balances`. Nothing is kept. Raises `InvalidBlock`."""
+        return finish(self._build(txs, timestamp, proposer, governance, balances))
+
+    def _build(
+        self,
+        txs: Sequence[Tx],
+        timestamp: int,
+        proposer: Address,
+        governance: GovernanceChange | None = None,
+        balances: Mapping[Address, int] | None = None,
+    ) -> Steps[BlockOutcome]:
         chain, rules = self._chain, self.rules
         parent, parent_hash = chain.head_header, chain.head_hash
-        return build_block(parent, parent_hash, chain, txs, timestamp, proposer, rules, governance, balances)
+        return block_steps(parent, parent_hash, chain, txs, timestamp, proposer, rules, governance, balances)
 
     def hold(self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
         """Keep what `build` gave, for `commit`; nothing is written yet.
@@ -90,12 +101,26 @@ class Application:
         """
         self._finalized, self._absent = outcome, absent
 
-    def finalize(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
-        """Apply `txs` on top of the head. The result is held in memory; nothing is written yet."""
+    def finalize(
+        self, txs: Sequence[Tx], timestamp: int, proposer: Address, balances: Mapping[Address, int] | None = None
+    ) -> BlockOutcome:
+        """Apply `txs` on top of the head, or set `balances`. The result is held in memory; nothing is written yet."""
         # The earlier result is void from here on, even if this block is invalid.
         self._finalized = None
-        outcome = self.build(txs, timestamp, proposer)
+        outcome = self.build(txs, timestamp, proposer, balances=balances)
         self.hold(outcome)
+        return outcome
+
+    def write(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> Steps[BlockOutcome]:
+        """Apply `txs` on top of the head, and write the block, which happens in the last step, and is announced then.
+
+        In between the chain may be read, and must not be changed.
+        """
+        # An earlier result is void from here on, even if this block is invalid.
+        self._finalized = None
+        outcome = yield from self._build(txs, timestamp, proposer)
+        prepared = yield from self._chain.prepare(outcome)
+        self._commit(outcome, prepared=prepared)
         return outcome
 
     def jump(self) -> None:
@@ -107,13 +132,19 @@ class Application:
         """Write the held block."""
         outcome, self._finalized = self._finalized, None
         assert outcome is not None, "nothing was finalized since the last commit"
+        self._commit(outcome, self._absent)
+        return outcome
+
+    def _commit(
+        self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None, prepared: PreparedBlock | None = None
+    ) -> None:
+        # As late as possible: a block that is given up before it is written should not have been signed.
         signed = None if self._signer is None else self._signer.sign(outcome.block)
-        self._chain.commit(outcome, self._absent, signed)
+        self._chain.commit(outcome, absent, signed, prepared)
         if self._signer is not None and signed is not None:
             self._signer.committed(signed)
         # Last, so that no block is announced that is not on disk.
         self._feed.announce(outcome.block.header.height, outcome.block)
-        return outcome
 
     def certificate(self, height: int | None) -> Certificate:
         """The certificate of a block, on a node that makes its blocks alone. Raises `NotSignedYet`."""

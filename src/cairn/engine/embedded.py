@@ -12,12 +12,14 @@ import structlog
 from cairn.domain.certificates import Certificate
 from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError, NotFound
 from cairn.domain.governance import Update
+from cairn.domain.steps import Steps, finish
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import LATEST_TIME, Address, BlockHeader, DropReason, Tx, TxHash
 from cairn.engine.application import NO_VALIDATORS, OK, Application
 from cairn.engine.upkeep import Upkeep
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
+from cairn.time_shares import in_slices
 
 log = structlog.get_logger("cairn.engine")
 
@@ -176,11 +178,16 @@ class _NotApplied(Exception):
     """A block could not be made, and nothing of it is on disk."""
 
 
+SMALL_BLOCK = 64
+"""A block of fewer transactions is made in one go: that takes little more than a millisecond."""
+
+
 class EmbeddedEngine:
     """Makes blocks while `run` runs.
 
-    A block is selected, applied and committed without returning to the event loop, so the mempool cannot replace or
-    drop its transactions meanwhile.
+    A large block is made in slices, between which the event loop serves others. Nothing of it is to be seen before it
+    is written, which is one step, and the mempool keeps its transactions until then. Until it is written it can be
+    given up, which a stop does.
     """
 
     name = "embedded"
@@ -190,7 +197,7 @@ class EmbeddedEngine:
         self,
         application: Application,
         pool: Mempool,
-        on_committed: Callable[[BlockOutcome], None],
+        on_committed: Callable[[BlockOutcome], Steps[None]],
         on_dropped: Callable[[Sequence[tuple[TxHash, DropReason]]], None],
         *,
         pace: Pace,
@@ -217,6 +224,8 @@ class EmbeddedEngine:
         """Set when the pool has something to include."""
         self._is_running = False
         self._is_stopped = False
+        self._making: Steps[BlockOutcome] | None = None
+        """What is left to do for the block that is being made in slices."""
         self._interrupted = asyncio.Event()
         """Set by a stop or another pace."""
         pace.on_change = self._interrupt
@@ -261,7 +270,7 @@ class EmbeddedEngine:
                     ticks.use()
             if due == in_any_case or self._pool.pending_count:
                 try:
-                    self.produce()
+                    await self._make_block()
                 except EngineUnavailable:
                     # Told by `produce`. It may pass by itself, as a wrong clock does.
                     await self._sleep_until(loop.time() + retry_s, self._interrupted)
@@ -276,15 +285,35 @@ class EmbeddedEngine:
             self._woken.set()
 
     def make_block_at_once(self) -> None:
-        is_at_once = self._pace.automine_s == 0 and self._is_running and not self._is_stopped
+        is_free = self._is_running and not self._is_stopped and self._making is None
+        is_at_once = self._pace.automine_s == 0 and is_free
         # After a failure `run` waits before it tries again.
         if is_at_once and self._condition == OK and 0 < self._pool.pending_count <= MOST_AT_ONCE:
             # It is told, and `run` tries again.
             with suppress(EngineUnavailable):
                 self.produce()
 
+    async def _make_block(self) -> None:
+        """As `produce`, in slices if it is large."""
+        if self._pool.pending_count < SMALL_BLOCK:
+            self.produce()
+            return
+        head, self._making = self._application.head, self._block()
+        try:
+            async for _ in in_slices(self._making):
+                if self._is_stopped and self._application.head is head:
+                    # Nothing of it is on disk.
+                    self._making.close()
+        finally:
+            self._making = None
+
+    def finish_block(self) -> None:
+        """Complete the block that is being made, if there is one, without giving way. Raises what `produce` raises."""
+        if self._making is not None:
+            finish(self._making)
+
     def stop(self) -> None:
-        """Let `run` return. A block is never left half made."""
+        """Let `run` return. A block that is not written yet is given up, one that is written is completed."""
         self._is_stopped = True
         self._interrupt()
 
@@ -308,41 +337,49 @@ class EmbeddedEngine:
         return self._application.certificate(height)
 
     def produce(self) -> BlockOutcome:
-        """Make one block now, from the pool. Raises `EngineUnavailable` when none can be made."""
+        """Make one block now, from the pool, after the one that is being made. Raises `EngineUnavailable`."""
+        self.finish_block()
+        return finish(self._block())
+
+    def _block(self) -> Steps[BlockOutcome]:
+        """Make one block from the pool. Raises `EngineUnavailable` when none can be made."""
         try:
             self._look_at_clock()
-            outcome = self._write_some(int(self._clock()))
+            outcome = yield from self._write_some(int(self._clock()))
+            self._condition = OK
+            yield from self._committed(outcome)
+            return outcome
         except EngineUnavailable as failure:
             if self._condition != failure.detail:
                 log.error("no block can be made", reason=failure.detail, exc_info=failure.__cause__)
             self._condition = failure.detail
             raise
-        self._condition = OK
-        self._committed(outcome)
-        return outcome
+        finally:
+            self._pool.give_back()
 
     def _look_at_clock(self) -> None:
         """Refuse to make a block while the clock cannot be right. Raises `EngineUnavailable`."""
         if self._clock_watch is not None:
             self._clock_watch.check(self._application.head, self._clock())
 
-    def _write_some(self, timestamp: int) -> BlockOutcome:
+    def _write_some(self, timestamp: int) -> Steps[BlockOutcome]:
         """Write a block of the pool's transactions, without those that the chain cannot apply."""
         for _ in range(MOST_SET_ASIDE):
-            outcome = self._write_first(self._select(), timestamp)
+            txs = yield from self._take()
+            outcome = yield from self._write_first(txs, timestamp)
             if outcome is not None:
                 return outcome
-        return self._write_empty(timestamp)
+        return (yield from self._write_empty(timestamp))
 
-    def _select(self) -> Sequence[Tx]:
+    def _take(self) -> Steps[Sequence[Tx]]:
         try:
-            return self._pool.select(self._application.rules.block_gas_limit)
+            return (yield from self._pool.take(self._application.rules.block_gas_limit))
         except NodeError:
             raise
         except Exception as failure:
             raise EngineUnavailable(f"the mempool cannot be read: {failure!r}") from failure
 
-    def _write_first(self, txs: Sequence[Tx], timestamp: int) -> BlockOutcome | None:
+    def _write_first(self, txs: Sequence[Tx], timestamp: int) -> Steps[BlockOutcome | None]:
         """Write a block of as many of `txs` as can be applied, from the first on; halved until it can be made.
 
         None if it is the first that cannot be applied; it is dropped then. Each was valid when it was accepted, so
@@ -350,14 +387,14 @@ class EmbeddedEngine:
         """
         while txs:
             try:
-                return self._write(txs, timestamp)
+                return (yield from self._write(txs, timestamp))
             except _NotApplied as failure:
                 if len(txs) > 1:
                     txs = txs[: len(txs) // 2]
                     continue
                 self._set_aside(txs[0], failure, timestamp)
                 return None
-        return self._write_empty(timestamp)
+        return (yield from self._write_empty(timestamp))
 
     def _set_aside(self, tx: Tx, failure: _NotApplied, timestamp: int) -> None:
         try:
@@ -371,21 +408,20 @@ class EmbeddedEngine:
         log.error("dropped a transaction that cannot be applied", tx=tx_hash, reason=reason, exc_info=failure.__cause__)
         self._on_dropped(self._pool.remove(tx.hash, "cannot be applied"))
 
-    def _write_empty(self, timestamp: int) -> BlockOutcome:
+    def _write_empty(self, timestamp: int) -> Steps[BlockOutcome]:
         try:
-            return self._write((), timestamp)
+            return (yield from self._write((), timestamp))
         except _NotApplied as failure:
             raise _no_block(failure.__cause__) from failure.__cause__
 
-    def _write(self, txs: Sequence[Tx], timestamp: int) -> BlockOutcome:
+    def _write(self, txs: Sequence[Tx], timestamp: int) -> Steps[BlockOutcome]:
         """Make a block and commit it.
 
         Raises `_NotApplied` if the block cannot be made of these transactions, and what the store raises.
         """
         before = self._application.head
         try:
-            self._application.finalize(txs, timestamp, self._proposer)
-            return self._application.commit()
+            return (yield from self._application.write(txs, timestamp, self._proposer))
         except Exception as failure:
             is_of_store = isinstance(failure, NodeError) and not isinstance(failure, InvalidBlock)
             if is_of_store or self._application.head is not before:
@@ -394,13 +430,14 @@ class EmbeddedEngine:
 
     def set_balances(self, balances: Mapping[Address, int], timestamp: int) -> BlockOutcome:
         """Make one block now that sets balances and holds no transactions. On dev chains only."""
-        self._application.hold(self._application.build((), timestamp, self._proposer, balances=balances))
+        self.finish_block()
+        self._application.finalize((), timestamp, self._proposer, balances)
         outcome = self._application.commit()
-        self._committed(outcome)
+        finish(self._committed(outcome))
         return outcome
 
-    def _committed(self, outcome: BlockOutcome) -> None:
-        self._on_committed(outcome)
+    def _committed(self, outcome: BlockOutcome) -> Steps[None]:
+        yield from self._on_committed(outcome)
         if self._pruning is not None:
             self._pruning.after_commit()
 

@@ -13,11 +13,14 @@ from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.rules import validate_tx
 from cairn.domain.state_tree import StateView
+from cairn.domain.steps import Steps, finish, in_groups
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash, intrinsic_gas
 from cairn.mempool.order import QUEUED, Entry, Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx
 
 DROPS_REMEMBERED = 100_000
+TAKEN_AT_ONCE = 256
+"""How many transactions are taken for a block in one step."""
 
 Drop = tuple[TxHash, DropReason]
 
@@ -51,10 +54,18 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     """What left the mempool for it."""
 
 
+class InTheMaking(Exception):
+    """What would have to leave the mempool is in a block that is being made. After that block, try again."""
+
+
 class Mempool:
     """Transactions in mining order, each of them affordable after those of its sender before it.
 
     `state` may change only together with `confirm`: both must show the same confirmed nonces at every admission.
+
+    A block is made in steps, with admissions in between, and so are its transactions removed when it is on disk.
+    What was taken for it does not leave before: whatever would replace or evict it has to wait. And whoever asks
+    about a sender, or submits something of his, finds his confirmed transactions removed, whichever step comes next.
     """
 
     def __init__(
@@ -80,13 +91,24 @@ class Mempool:
         """The sequence number of the next one that is admitted."""
         self.up_s = 0
         """The node's uptime in seconds, over all restarts. The owner updates it, since the mempool has no clock."""
+        self._taken: dict[Address, int] = {}
+        """The senders of the block that is being made, each with the nonce after its transactions there."""
+        self.on_given_back: Callable[[], None] = lambda: None
+        """Called when none is being made any more: it is on disk, or was given up. Set by the owner."""
+        self._unsettled: dict[Address, None] = {}
+        """The senders of the latest block whose confirmed transactions are not removed yet."""
+        self._confirmed: Set[TxHash] = frozenset()
+        """The transactions of that block."""
+        self._confirmed_here = 0
+        """How many of them are still listed as pending."""
+        self._settled_drops: list[Drop] = []
 
     # Questions.
 
     @property
     def pending_count(self) -> int:
         """How many can be mined now."""
-        return self.order.pending_count
+        return self.order.pending_count - self._confirmed_here
 
     @property
     def queued_count(self) -> int:
@@ -95,16 +117,25 @@ class Mempool:
 
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
-        sender_txs = self.order.by_sender.get(sender)
+        sender_txs = self._txs_of(sender)
         return self._state.account(sender).nonce if sender_txs is None else sender_txs.next_nonce
 
     def reserved(self, sender: Address) -> int:
         """The cost of the sender's transactions here."""
-        sender_txs = self.order.by_sender.get(sender)
+        sender_txs = self._txs_of(sender)
         return 0 if sender_txs is None else sender_txs.cost
 
     def find(self, tx_hash: TxHash) -> Entry | None:
-        return self.order.entries.get(tx_hash)
+        entry = self.order.entries.get(tx_hash)
+        if entry is not None and self._unsettled and entry.tx.sender in self._unsettled:
+            self._settle_confirmed(entry.tx.sender)
+            return self.order.entries.get(tx_hash)
+        return entry
+
+    def _txs_of(self, sender: Address) -> SenderTxs | None:
+        if sender in self._unsettled:
+            self._settle_confirmed(sender)
+        return self.order.by_sender.get(sender)
 
     def find_missing_nonce(self, entry: Entry) -> int | None:
         """The first nonce that a queued transaction waits for; None if it can be mined now."""
@@ -112,27 +143,15 @@ class Mempool:
 
     def find_replacement(self, tx: Tx) -> TxHash | None:
         """The transaction in the mempool with the sender and the nonce of `tx`."""
-        sender_txs = self.order.by_sender.get(tx.sender)
+        sender_txs = self._txs_of(tx.sender)
         entry = None if sender_txs is None else sender_txs.find(tx.nonce)
         return None if entry is None else entry.tx.hash
-
-    def select(self, gas_limit: int) -> list[Tx]:
-        """The transactions of the next block, in order, up to the first that has no room in it any more."""
-        txs, gas_left = [], gas_limit
-        for entry in self.order.mining_order():
-            tx = entry.tx
-            # As `tx.gas_used` does: each transaction of each block passes here.
-            gas_left -= intrinsic_gas(tx.data) if tx.data else TRANSFER_GAS
-            if gas_left < 0:
-                break
-            txs.append(tx)
-        return txs
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> "Page":
         """A page of all transactions, or of one sender's. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
-            return page_of_sender(self.order.by_sender.get(sender), limit, after)
-        return page_of_all(self.order, limit, after)
+            return page_of_sender(self._txs_of(sender), limit, after)
+        return page_of_all(self.order, limit, after, self._confirmed, self._confirmed_here)
 
     # What comes in.
 
@@ -145,11 +164,13 @@ class Mempool:
         queued_since: int | None = None,
         nonce_gap: int | None = None,
     ) -> Admitted:
-        """Admit `tx`. If it raises `Rejected` or `MempoolFull`, nothing has changed.
+        """Admit `tx`. If it raises `Rejected`, `MempoolFull` or `InTheMaking`, nothing has changed.
 
         If it is queued, its time in the queue begins now, unless `queued_since` names an earlier moment.
         """
         order = self.order
+        if self._unsettled and tx.sender in self._unsettled:
+            self._settle_confirmed(tx.sender)
         known = order.entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == QUEUED)
@@ -162,6 +183,8 @@ class Mempool:
             # The account may have received coins since.
             sender_txs.balance = account.balance
         old = sender_txs.find(tx.nonce)
+        if old is not None and self._taken and self._is_taken(old):
+            raise InTheMaking
         self._check(tx, sender_txs, None if old is None else old.tx, nonce_gap)
         entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), QUEUED, local)
         entry.queued_since = self.up_s if queued_since is None else queued_since
@@ -170,6 +193,8 @@ class Mempool:
             order.replace(sender_txs, old, entry)
             dropped = (self._leave(old, "replaced"),)
         else:
+            while self._unsettled and len(order.entries) >= self._limits.size:
+                self._settle_confirmed(next(iter(self._unsettled)))
             if len(order.entries) >= self._limits.size:
                 dropped = (self._make_room(sender_txs, entry),)
             order.add(sender_txs, entry)
@@ -203,6 +228,9 @@ class Mempool:
             better = not queued or pays_more(newcomer.bid, victim.bid)
         else:
             victim = self.order.find_last_pending()
+            if victim is not None and self._taken and self._is_taken(victim):
+                # After the block there is room.
+                raise InTheMaking
             lead = max(newcomer.bid, sender_txs.pending[-1].lead) if sender_txs.pending else newcomer.bid
             better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
@@ -210,14 +238,74 @@ class Mempool:
             raise MempoolFull(f"the mempool is full with {self._limits.size} transactions, and this one {why}")
         return self._drop(victim, "evicted")
 
+    # What goes out, into a block.
+
+    def take(self, gas_limit: int) -> Steps[list[Tx]]:
+        """Take the transactions of the next block, in order, up to the first that has no room in it any more.
+
+        They stay here, and do not leave before `confirm` or `give_back`, unless they are removed by name. In between
+        there may be admissions, also between two steps.
+        """
+        self.give_back()
+        txs: list[Tx] = []
+        taken, by_sender = self._taken, self.order.by_sender
+        gas_left, lead, nonce = gas_limit, 0, 0
+        # Not held over a step: the list of leaders may change there.
+        while group := list(islice(self.order.mining_order(lead, nonce), TAKEN_AT_ONCE)):
+            for entry in group:
+                tx = entry.tx
+                sender = tx.sender
+                # One before it may have been replaced meanwhile, and then be better than those that were taken.
+                if tx.nonce != (taken.get(sender) or by_sender[sender].nonce):
+                    continue
+                # As `tx.gas_used` does: each transaction of each block passes here.
+                gas_left -= intrinsic_gas(tx.data) if tx.data else TRANSFER_GAS
+                if gas_left < 0:
+                    return txs
+                taken[sender] = tx.nonce + 1
+                txs.append(tx)
+            lead, nonce = entry.lead, tx.nonce + 1
+            yield
+        return txs
+
+    def give_back(self) -> None:
+        """No block is being made any more of what was taken."""
+        if self._taken:
+            self._taken = {}
+            self.on_given_back()
+
+    def _is_taken(self, entry: Entry) -> bool:
+        return entry.tx.nonce < self._taken.get(entry.tx.sender, 0)
+
     # What goes out.
 
     def confirm(self, txs: Sequence[Tx]) -> list[Drop]:
         """Remove a block's transactions, and those whose nonces it used, once the state includes the block."""
-        confirmed = {tx.hash for tx in txs}
-        for tx_hash in confirmed:
-            self.drops.pop(tx_hash, None)
-        return self._settle_all({tx.sender: None for tx in txs}, self._end, confirmed)
+        return finish(self.confirm_steps(txs))
+
+    def confirm_steps(self, txs: Sequence[Tx]) -> Steps[list[Drop]]:
+        """As `confirm`. The first step must come at once; what was dropped is returned after the last."""
+        self._confirmed = {tx.hash for tx in txs}
+        for tx_hash in self.drops.keys() & self._confirmed:
+            self.drops.pop(tx_hash)
+        # What was not taken from here may be from elsewhere, and is not removed in steps.
+        self._confirmed_here = len(txs) if self._taken else 0
+        self._settled_drops = []
+        self._unsettled = dict.fromkeys([tx.sender for tx in txs])
+        self._show_counts()
+        self.give_back()
+        for group in in_groups(list(self._unsettled)):
+            for sender in group:
+                if sender in self._unsettled:
+                    self._settle_confirmed(sender)
+            yield
+        self._confirmed, self._confirmed_here = frozenset(), 0
+        self._show_counts()
+        return self._settled_drops
+
+    def _settle_confirmed(self, sender: Address) -> None:
+        del self._unsettled[sender]
+        self._settled_drops += self._settle(sender, self._end, self._confirmed)
 
     def settle_all(self) -> list[Drop]:
         """Drop what is no longer valid, after the state has changed by more than a block."""
@@ -252,6 +340,8 @@ class Mempool:
             return []
         account = self._state.account(sender)
         passed = [] if sender_txs is None else self.order.advance(sender_txs, account.nonce)
+        if self._confirmed_here:
+            self._confirmed_here -= len(passed)
         used = [entry.tx.hash for entry in passed] + self.unheld.settle(sender, account.nonce)
         dropped = end([tx_hash for tx_hash in used if tx_hash not in confirmed])
         if sender_txs is not None:
@@ -295,7 +385,7 @@ class Mempool:
         return [self._drop(entry, "expired") for entry in self.order.queued_since(up_s)]
 
     def _show_counts(self) -> None:
-        self._board.show_counts(self.order.pending_count, self.order.queued_count)
+        self._board.show_counts(self.pending_count, self.order.queued_count)
 
     def _drop(self, entry: Entry, reason: DropReason) -> Drop:
         self.order.remove(entry, self.up_s)
@@ -349,11 +439,19 @@ def decode_cursor(text: str) -> Cursor:
     return Cursor(_LISTINGS[letter], int(place, 16), int(nonce, 16))
 
 
-def page_of_all(order: Order, limit: int, after: str | None) -> Page:
-    """In mining order, then the queued ones by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
-    shown = list(islice(_entries_after(order, after), limit + 1))
+def page_of_all(
+    order: Order, limit: int, after: str | None, confirmed: Set[TxHash] = frozenset(), confirmed_here: int = 0
+) -> Page:
+    """In mining order, then the queued ones by sender and nonce. Raises `InvalidQuery` if `after` does not fit.
+
+    So many of the `confirmed` ones are still in the order, and not shown.
+    """
+    entries = _entries_after(order, after)
+    if confirmed_here:
+        entries = (entry for entry in entries if entry.tx.hash not in confirmed)
+    shown = list(islice(entries, limit + 1))
     cursor = _cursor_at(order, shown[limit - 1]) if len(shown) > limit else None
-    return Page(shown[:limit], len(order.entries), cursor)
+    return Page(shown[:limit], len(order.entries) - confirmed_here, cursor)
 
 
 def page_of_sender(sender_txs: SenderTxs | None, limit: int, after: str | None) -> Page:

@@ -13,6 +13,7 @@ from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
 from cairn.domain.governance import VOTED_BLOCKS, Governance, encode_governance
 from cairn.domain.history import History
 from cairn.domain.state_tree import Place, StateTree
+from cairn.domain.steps import Steps, finish, in_groups
 from cairn.domain.transactions import encode_record
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader
@@ -128,6 +129,15 @@ class MissedVotes:
     def by_validator(self) -> Counter[bytes]:
         """By address in CometBFT: in how many of them a validator was absent."""
         return Counter(address for absent in self._latest for address in absent)
+
+
+class PreparedBlock(msgspec.Struct, frozen=True):
+    """A block and all that is written of it."""
+
+    outcome: BlockOutcome
+    batch: WriteBatch
+    known: dict[Address, CachedAccount]
+    """What is then known of the accounts that it touches."""
 
 
 class ChainStore(ChainReader):
@@ -246,25 +256,37 @@ class ChainStore(ChainReader):
         """Over the versions of all accounts: by address, the newest of each first."""
         return self._database.cursor(keys.ACCOUNTS)
 
+    def prepare(self, outcome: BlockOutcome) -> Steps[PreparedBlock]:
+        """Collect all that `commit` writes of a block. Nothing is written or changed yet."""
+        batch = WriteBatch(self._database)
+        yield from self._add_block(batch, outcome)
+        known = yield from self._add_versions(batch, outcome)
+        return PreparedBlock(outcome, batch, known)
+
     def commit(
-        self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None, signed: BlockSignature | None = None
+        self,
+        outcome: BlockOutcome,
+        absent: Sequence[bytes] | None = None,
+        signed: BlockSignature | None = None,
+        prepared: PreparedBlock | None = None,
     ) -> None:
         """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`.
 
         `absent` are the validators that did not vote on the block before, if it was voted on. `signed` is there exactly
-        on a chain whose node makes its blocks alone.
+        on a chain whose node makes its blocks alone. `prepared` is what `prepare` gave, if that was done before.
         """
         header = outcome.block.header
         assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
         assert (signed is None) == (self.genesis.signer is None), "a block must be signed by who genesis says"
-        batch = WriteBatch(self._database)
+        prepared = prepared or finish(self.prepare(outcome))
+        batch = prepared.batch
         if signed is not None:
             batch.put(keys.SIGNATURES, keys.encode_height(header.height), signed.signature)
             if signed.step is not None:
                 batch.put(keys.STEPS, keys.encode_height(header.height + 1), msgspec.json.encode(signed.step))
         if absent is not None:
             self.missed_votes.put(batch, header.height, absent)
-        self._write(batch, outcome)
+        self._write(prepared)
         if absent is not None:
             self.missed_votes.add(absent)
 
@@ -378,7 +400,7 @@ class ChainStore(ChainReader):
         batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
         for engine_height, step in restore.steps:
             batch.put(keys.STEPS, keys.encode_height(engine_height), step)
-        self._add_block(batch, outcome)
+        finish(self._add_block(batch, outcome))
         self._database.write(batch)
         # The base first: workers must not look for the blocks in between.
         self.base = height
@@ -414,13 +436,11 @@ class ChainStore(ChainReader):
         self.watermark.close()
         self._lock.release()
 
-    def _write(self, batch: WriteBatch, outcome: BlockOutcome) -> None:
-        self._add_block(batch, outcome)
-        known = self._add_versions(batch, outcome)
-        self._database.write(batch)
-        self._show(outcome)
-        self._recent.keep(known)
-        self._relink(outcome.state.relinked)
+    def _write(self, prepared: PreparedBlock) -> None:
+        self._database.write(prepared.batch)
+        self._show(prepared.outcome)
+        self._recent.keep(prepared.known)
+        self._relink(prepared.outcome.state.relinked)
 
     def _relink(self, links: Mapping[Address, Address]) -> None:
         """Put the new next addresses into the cache: a block that is built on this one asks for them."""
@@ -453,7 +473,7 @@ class ChainStore(ChainReader):
         self.board.show_head(height)
         self.watermark.advance(height)
 
-    def _add_block(self, batch: WriteBatch, outcome: BlockOutcome) -> None:
+    def _add_block(self, batch: WriteBatch, outcome: BlockOutcome) -> Steps[None]:
         block = outcome.block
         height = block.header.height
         key = keys.encode_height(height)
@@ -474,40 +494,49 @@ class ChainStore(ChainReader):
             batch.put(keys.HISTORY, keys.encode_history_key(level, index), node)
         hashes = [tx.hash for tx in block.txs]
         batch.put(keys.TX_HASHES, key, b"".join(hashes))
-        records = list(map(encode_record, block.txs))
-        for chunk in range(keys.chunk_count(len(records))):
+        for chunk in range(keys.chunk_count(len(hashes))):
             start = chunk * keys.CHUNK_RECORDS
-            content = keys.encode_chunk(records[start : start + keys.CHUNK_RECORDS])
-            batch.put(keys.TXS, keys.encode_location(height, chunk), content)
+            records = list(map(encode_record, block.txs[start : start + keys.CHUNK_RECORDS]))
+            batch.put(keys.TXS, keys.encode_location(height, chunk), keys.encode_chunk(records))
+            yield
         locations: list[tuple[bytes, bytes]] = [
             (tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)
         ]
-        batch.put_sorted(keys.TX_INDEX, locations)
+        yield
+        yield from batch.put_sorted(keys.TX_INDEX, locations)
         if keys.holds_data(block.header):
             references = [(reference, b"") for reference in keys.reference_keys(height, enumerate(block.txs))]
-            batch.put_sorted(keys.REFERENCES, [(key, b""), *references])
+            yield from batch.put_sorted(keys.REFERENCES, [(key, b""), *references])
             batch.put(keys.META, keys.DATA_BLOCK_KEY, key)
 
-    def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> dict[Address, CachedAccount]:
+    def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> Steps[dict[Address, CachedAccount]]:
         """Add a version of every account that the block touches; returns what is then known of them."""
         height = outcome.block.header.height
         txs = outcome.block.txs
         # Fees (and balances from genesis) are not part of an account's history.
-        uses = keys.uses_of(txs)
+        uses = yield from keys.uses_of(txs)
         senders, recipients = {tx.sender for tx in txs}, {tx.to for tx in txs}
+        yield
         suffix = keys.version_suffix(height)
         versions: list[tuple[bytes, bytes]] = []
         after: dict[Address, CachedAccount] = {}
-        for index, (address, place) in enumerate(outcome.state.places.items()):
-            known, account = self._recent[address], outcome.accounts[address]
-            sent, received = known.last_sent, known.last_received
-            touched = NEVER if known.place is None else known.place.touched
-            version = keys.encode_version(account, sent, received, touched, place.number, index)
-            versions.append((address + suffix, version + uses.get(address, b"")))
-            after[address] = CachedAccount(
-                account, height if address in senders else sent, height if address in recipients else received, place
-            )
-        batch.put_sorted(keys.ACCOUNTS, versions)
+        index = 0
+        for group in in_groups(list(outcome.state.places.items())):
+            for address, place in group:
+                known, account = self._recent[address], outcome.accounts[address]
+                sent, received = known.last_sent, known.last_received
+                touched = NEVER if known.place is None else known.place.touched
+                version = keys.encode_version(account, sent, received, touched, place.number, index)
+                versions.append((address + suffix, version + uses.get(address, b"")))
+                after[address] = CachedAccount(
+                    account,
+                    height if address in senders else sent,
+                    height if address in recipients else received,
+                    place,
+                )
+                index += 1
+            yield
+        yield from batch.put_sorted(keys.ACCOUNTS, versions)
         return after
 
     def _load(self, address: Address) -> CachedAccount:
@@ -526,11 +555,11 @@ class ChainStore(ChainReader):
         outcome = genesis_outcome(self.genesis)
         empty = StateTree.from_leaves(b"")
         self._take_tree(RecoveredTree(empty, None, 0), TreeMark(0, outcome.block.hash, 0))
-        batch = WriteBatch(self._database)
-        batch.put(keys.META, keys.GENESIS_KEY, self.identity.genesis)
-        batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
+        prepared = finish(self.prepare(outcome))
+        prepared.batch.put(keys.META, keys.GENESIS_KEY, self.identity.genesis)
+        prepared.batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
         self.state_block_hash = outcome.block.hash
-        self._write(batch, outcome)
+        self._write(prepared)
 
     def _resume(self, found: FoundChain) -> None:
         """Continue the chain at its head, which was checked."""

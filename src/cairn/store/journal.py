@@ -33,7 +33,7 @@ of it, or -1 for a transaction that could be mined when it was accepted. `answer
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from struct import Struct
@@ -336,6 +336,11 @@ class Journal:
             self._left.pop(tx_hash, None)
         if self._tails:
             self._tail_bytes -= self._tails.pop(tx_hash, 0)
+
+    def settle_confirmed(self, txs: Iterable[Tx]) -> None:
+        """These are in a block on disk: as `settle`, for many."""
+        for tx in txs:
+            self.settle(tx.hash)
 
     def settle_answer(self, key: bytes) -> None:
         """The journal need not keep the answer to this key any longer."""

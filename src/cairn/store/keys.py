@@ -62,6 +62,7 @@ import msgspec
 
 from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
+from cairn.domain.steps import Steps, in_groups
 from cairn.domain.transactions import TX_RECORD_SIZE, record_end
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 
@@ -252,15 +253,19 @@ def use_of(position: int, how: int) -> int:
     return position * POSITION_STEP + how
 
 
-def uses_of(txs: Iterable[Tx]) -> dict[Address, bytearray]:
+def uses_of(txs: Sequence[Tx]) -> Steps[dict[Address, bytearray]]:
     """For each account, the transactions that it sends or receives, as a version holds them."""
     uses: dict[Address, bytearray] = defaultdict(bytearray)
-    for place, tx in zip(count(0, POSITION_STEP), txs, strict=False):
-        if tx.to == tx.sender:
-            uses[tx.sender] += encode_position(place + EITHER)
-        else:
-            uses[tx.sender] += encode_position(place + SENT)
-            uses[tx.to] += encode_position(place + RECEIVED)
+    places = count(0, POSITION_STEP)
+    for group in in_groups(txs):
+        # The transactions first: a place that nothing is paired with would be lost.
+        for tx, place in zip(group, places, strict=False):
+            if tx.to == tx.sender:
+                uses[tx.sender] += encode_position(place + EITHER)
+            else:
+                uses[tx.sender] += encode_position(place + SENT)
+                uses[tx.to] += encode_position(place + RECEIVED)
+        yield
     return uses
 
 

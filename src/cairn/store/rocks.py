@@ -29,6 +29,7 @@ from rocksdict import (
 )
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable, WrongFormat
+from cairn.domain.steps import Steps, in_groups
 from cairn.heartbeat import Work, doing
 from cairn.store.directory import Syncs
 from cairn.store.keys import ACCOUNTS, ADDRESS_SIZE, FAMILIES
@@ -58,12 +59,15 @@ class WriteBatch:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def put_sorted(self, family: str, pairs: list[tuple[bytes, bytes]]) -> None:
+    def put_sorted(self, family: str, pairs: list[tuple[bytes, bytes]]) -> Steps[None]:
         """Put many at once. Neighbours are cheaper to insert, here and in every follower, than keys in any order."""
         pairs.sort()
+        yield
         put, handle = self.raw.put, self._handles[family]
-        for key, value in pairs:
-            put(key, value, handle)
+        for group in in_groups(pairs):
+            for key, value in group:
+                put(key, value, handle)
+            yield
 
 
 class RocksCursor:

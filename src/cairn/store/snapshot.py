@@ -37,6 +37,7 @@ from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.history import History, peak_places
 from cairn.domain.merkle import EMPTY_ROOT, NODE_BYTES, tx_root
 from cairn.domain.state_tree import StateTree, StateUpdate, TreeUpdate, record_leaf
+from cairn.domain.steps import finish
 from cairn.domain.transactions import (
     LONGEST_RECORD_SIZE,
     TX_RECORD_SIZE,
@@ -439,7 +440,7 @@ class Restore:
             if encode_record(again) != record:
                 raise InvalidSnapshot(f"transaction 0x{tx.hash.hex()} comes under a hash that is not its own")
             self._txs.append(tx)
-        self._uses = keys.uses_of(self._txs)
+        self._uses = finish(keys.uses_of(self._txs))
 
     def _add_accounts(self, index: int, chunk: bytes) -> None:
         if index == self._tx_parts.count:

@@ -458,7 +458,7 @@ async def test_at_block_time_zero_what_no_block_can_hold_yet_is_in_the_journal_b
     def refuse(*anything: object) -> None:
         raise RuntimeError("no block today")
 
-    monkeypatch.setattr(Application, "build", refuse)
+    monkeypatch.setattr(Application, "_build", refuse)
     core = open_core(tmp_path / "killed", settings(block_time_s=0.0))
     core.start()
     await asyncio.sleep(0)

@@ -101,7 +101,7 @@ async def test_readiness_says_why_no_block_can_be_made_until_one_is(
     async with opened_core(tmp_path) as core:
         await core.submit(signed(0))
         with monkeypatch.context() as patched:
-            patched.setattr(application, "build_block", fail)
+            patched.setattr(application, "block_steps", fail)
             with pytest.raises(EngineUnavailable):
                 produce(core)
         why = "not even an empty block can be made: ZeroDivisionError('a defect')"

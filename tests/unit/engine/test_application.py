@@ -86,7 +86,7 @@ def test_an_invalid_block_voids_the_one_finalized_before_it(chain: ChainStore) -
 
 
 def test_a_block_that_the_disk_refused_is_not_announced(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(outcome: object, absent: object, signed: object) -> None:
+    def refuse(*arguments: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     monkeypatch.setattr(chain, "commit", refuse)

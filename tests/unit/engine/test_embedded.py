@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cairn.domain.errors import StoreUnavailable
+from cairn.domain.steps import Steps
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.application import Application, Feed
@@ -56,9 +57,9 @@ class Rig:
         )
         self._work_s = work_s
 
-    def _committed(self, outcome: BlockOutcome) -> None:
+    def _committed(self, outcome: BlockOutcome) -> Steps[None]:
         assert self.chain.head_hash == outcome.block.hash, "told before the block was on disk"
-        assert self.pool.confirm(outcome.block.txs) == []
+        assert (yield from self.pool.confirm_steps(outcome.block.txs)) == []
         self.made.append((round(virtual_loop().now, 6), list(outcome.block.txs)))
         self.timestamps.append(outcome.block.header.timestamp)
         virtual_loop().spend(self._work_s)
@@ -365,7 +366,7 @@ async def test_an_engine_stopped_before_its_run_makes_nothing(chain: ChainStore,
 async def test_a_disk_that_refuses_ends_the_run_and_leaves_the_pool_alone(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch, block_time_s: float
 ) -> None:
-    def refuse(outcome: object, absent: object, signed: object) -> None:
+    def refuse(*arguments: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     rig = Rig(chain, block_time_s=block_time_s)

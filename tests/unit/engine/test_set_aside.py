@@ -42,15 +42,15 @@ def spoil(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Sequence[Tx]], BaseE
     """Let blocks fail as `fails` says; returns how many transactions each attempt had."""
     attempts: list[int] = []
 
-    def build_block(*arguments: Any) -> Any:
+    def block_steps(*arguments: Any) -> Any:
         txs = arguments[3]
         attempts.append(len(txs))
         failure = fails(txs)
         if failure is not None:
             raise failure
-        return transition.build_block(*arguments)
+        return transition.block_steps(*arguments)
 
-    monkeypatch.setattr(application, "build_block", build_block)
+    monkeypatch.setattr(application, "block_steps", block_steps)
     return attempts
 
 
@@ -184,7 +184,7 @@ async def test_a_mempool_that_fails_is_told_and_ends_nothing(
     rig = Rig(chain)
     async with rig.running():
         with monkeypatch.context() as patched:
-            patched.setattr(rig.pool, "select", fail)
+            patched.setattr(rig.pool, "take", fail)
             rig.submit(transfer(1, 0))
             await asyncio.sleep(10)
             assert rig.engine.condition() == "the mempool cannot be read: KeyError('lost')"

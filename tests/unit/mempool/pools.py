@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cairn.domain.steps import finish
 from cairn.domain.types import Tx
 from cairn.mempool.pool import Drop, Mempool, PoolLimits
 from tests.support.transfers import RULES, Accounts, address, transfer
@@ -27,7 +28,13 @@ class PoolWithState:
         return txs
 
     def order(self) -> list[Tx]:
-        return self.pool.select(10**12)
+        return self.select(10**12)
+
+    def select(self, gas_limit: int) -> list[Tx]:
+        """What a block would have; none is made."""
+        txs = finish(self.pool.take(gas_limit))
+        self.pool.give_back()
+        return txs
 
     def listed(self) -> list[Tx]:
         return [entry.tx for entry in self.pool.page(1_000).entries]

@@ -33,9 +33,9 @@ def test_a_transaction_behind_a_cheaper_one_comes_right_after_it() -> None:
 def test_selects_up_to_the_gas_limit() -> None:
     pools = PoolWithState()
     chain = pools.admit_chain(1, [10] * 5)
-    assert pools.pool.select(3 * TRANSFER_GAS) == chain[:3]
-    assert pools.pool.select(4 * TRANSFER_GAS - 1) == chain[:3]
-    assert pools.pool.select(TRANSFER_GAS - 1) == []
+    assert pools.select(3 * TRANSFER_GAS) == chain[:3]
+    assert pools.select(4 * TRANSFER_GAS - 1) == chain[:3]
+    assert pools.select(TRANSFER_GAS - 1) == []
 
 
 def test_a_block_ends_before_the_first_transaction_whose_data_has_no_room_in_it() -> None:
@@ -44,8 +44,8 @@ def test_a_block_ends_before_the_first_transaction_whose_data_has_no_room_in_it(
     pools.admit(*txs)
     gas = [21_000, 21_000 + 256 * 16, 21_000 + 256 * 4, 21_000]
     for count in range(5):
-        assert pools.pool.select(sum(gas[:count])) == txs[:count]
-        assert pools.pool.select(sum(gas[: count + 1]) - 1) == txs[: min(count, 3)]
+        assert pools.select(sum(gas[:count])) == txs[:count]
+        assert pools.select(sum(gas[: count + 1]) - 1) == txs[: min(count, 3)]
 
 
 def test_select_does_not_change_the_mempool() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import Corrupt, StoreUnavailable, WrongFormat
+from cairn.domain.steps import finish
 from cairn.domain.types import TxHash
 from cairn.store import follower as follower_module
 from cairn.store import keys
@@ -155,10 +156,10 @@ def test_half_a_block_is_never_shown(
         whole, "put", lambda name, key, value: partial.put(name, key, value) if name != family else None
     )
     monkeypatch.setattr(
-        whole, "put_sorted", lambda name, pairs: partial.put_sorted(name, pairs) if name != family else None
+        whole, "put_sorted", lambda name, pairs: partial.put_sorted(name, pairs) if name != family else ()
     )
-    chain._add_block(whole, outcome)
-    chain._add_versions(whole, outcome)
+    finish(chain._add_block(whole, outcome))
+    finish(chain._add_versions(whole, outcome))
     database_of(chain).write(partial)
     chain.watermark.advance(1)
     with pytest.raises(StoreUnavailable, match="block 1 is on disk, but the store at .* does not show it"):
@@ -166,8 +167,8 @@ def test_half_a_block_is_never_shown(
     assert follower.visible == 0
     monkeypatch.setattr(whole, "put", put)
     monkeypatch.setattr(whole, "put_sorted", put_sorted)
-    chain._add_block(whole, outcome)
-    chain._add_versions(whole, outcome)
+    finish(chain._add_block(whole, outcome))
+    finish(chain._add_versions(whole, outcome))
     database_of(chain).write(whole)
     assert follower.catch_up() == 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from cairn.domain.certificates import Certificate
 from cairn.domain.errors import EngineUnavailable, NotFound
 from cairn.domain.governance import Update, decode_update, encode_update
+from cairn.domain.steps import Steps, finish
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.domain.updates import apply_update
@@ -41,7 +42,7 @@ class NetworkEngine:
         chain: ChainStore,
         pool: Mempool,
         on_committing: Callable[[], None],
-        on_committed: Callable[[BlockOutcome], None],
+        on_committed: Callable[[BlockOutcome], Steps[None]],
         on_dropped: Callable[[Sequence[tuple[TxHash, DropReason]]], None],
         *,
         abci_socket: Path,
@@ -180,7 +181,7 @@ class NetworkEngine:
         self._watch.restarted()
 
     def committed(self, outcome: BlockOutcome) -> int:
-        self._on_committed(outcome)
+        finish(self._on_committed(outcome))
         self._outbox.committed(outcome.block.txs)
         self._watch.committed()
         # First: CometBFT must keep the blocks that the steps are made from.

@@ -32,13 +32,13 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Sequence[Tx]], Exception | None]) -> None:
-    def build_block(*arguments: Any) -> Any:
+    def block_steps(*arguments: Any) -> Any:
         failure = fails(arguments[3])
         if failure is not None:
             raise failure
-        return transition.build_block(*arguments)
+        return transition.block_steps(*arguments)
 
-    monkeypatch.setattr(application, "build_block", build_block)
+    monkeypatch.setattr(application, "block_steps", block_steps)
 
 
 @pytest.fixture
