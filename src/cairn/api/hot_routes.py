@@ -176,6 +176,9 @@ class HotRoutes:
         self._submit.refresh()
         self._health.refresh()
 
+    def find_read(self, target: bytes) -> HotRoute | None:
+        return self._gets.get(target) or self._reads.find(target)
+
     def find(self, request: Exchange) -> HotRoute | None:
         """The route, unless something in the head needs more work."""
         target, fields = request.target, request.fields
@@ -188,9 +191,7 @@ class HotRoutes:
             if not _is_json(fields.get(b"content-type", b"")):
                 return None
         elif request.method == "GET":
-            route = self._gets.get(target)
-            if route is None:
-                route = self._reads.find(target)
+            route = self.find_read(target)
             if route is None or b"content-length" in fields:
                 return None
         else:

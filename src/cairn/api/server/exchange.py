@@ -56,6 +56,9 @@ class RouteTable(Protocol):
     def find(self, request: "Exchange") -> HotRoute | None:
         """The route of a request, by its head."""
 
+    def find_read(self, target: bytes) -> HotRoute | None:
+        """The route of a GET whose head needs no more work, by its target."""
+
     def refresh(self, common_lines: bytes) -> None:
         """These headers are on every answer from now on."""
 

@@ -1,6 +1,7 @@
 """Heads of requests that were parsed before, by their bytes.
 
-Programs that submit send the same head again and again: the parser need not find the same in it each time.
+Programs send the same head again and again: the parser need not find the same in it each time. Of a read, the target is
+another one each time, so its head is known by what follows the target.
 """
 
 from typing import NamedTuple
@@ -8,6 +9,7 @@ from typing import NamedTuple
 from cairn.api.server.exchange import Exchange, HotRoute
 from cairn.api.server.http_heads import Header
 
+GET = b"GET "
 POST = b"POST "
 LINE_END = b"\r\n"
 HEAD_END = b"\r\n\r\n"
@@ -27,7 +29,7 @@ class KnownHead(NamedTuple):
 
 
 class KnownHeads(dict[bytes, KnownHead]):
-    """Remembers heads of POSTs to hot routes. What they mean depends on their bytes and the settings alone."""
+    """Remembers heads of requests for hot routes. What they mean depends on their bytes and the settings alone."""
 
     def learn(self, data: bytes, request: Exchange) -> bool:
         """Remember the head, if `data` is one whole request for a hot route and nothing else. Returns whether it is.
@@ -38,17 +40,21 @@ class KnownHeads(dict[bytes, KnownHead]):
         head, body = data[:body_at], request.body
         if (
             request.route is None
-            or not head.startswith(POST)
             or len(head) > MAX_HEAD_BYTES
             # Each line is a header, except for the first and the last: so the parser has found the same end.
             or head.count(LINE_END) != len(request.headers) + 2
             or head.count(LINE_END) != head.count(b"\n")
             or body != data[body_at:]
-            or len(body) != int(request.fields.get(b"content-length", b"-1"))
         ):
+            return False
+        if head.startswith(b"%b%b " % (GET, request.target)):
+            key = head[len(GET) + len(request.target) :]
+        elif head.startswith(POST) and len(body) == int(request.fields.get(b"content-length", b"-1")):
+            key = head
+        else:
             return False
         if len(self) >= MAX_HEADS:
             # Who sends another one each time makes the rest be parsed once more, and that costs little.
             self.clear()
-        self[head] = KnownHead(request.target, request.headers, request.fields, len(body), request.route)
+        self[key] = KnownHead(request.target, request.headers, request.fields, len(body), request.route)
         return True

@@ -3,7 +3,7 @@
 httptools parses. Its callbacks measure the head and the trailers, refuse what is ambiguous, find the client behind a
 proxy, and count the bytes. A request that is not in order stops the parser, and the connection refuses it.
 
-Programs that submit send the same head again and again. So the head of a POST to a hot route is remembered by its bytes
+Programs send the same head again and again. So the head of a request for a hot route is remembered by its bytes
 (`KnownHeads`), and a request that has it, and whose body comes with it, need not be parsed again.
 """
 
@@ -17,7 +17,7 @@ from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.http_heads import Header, check_framing, split_target
-from cairn.api.server.known_heads import HEAD_END, POST
+from cairn.api.server.known_heads import GET, HEAD_END
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
@@ -48,7 +48,7 @@ class RequestReader:
         self._slot = slot
         self._received = received
         self._waiting = waiting
-        self._find_route = state.hot.find
+        self._find_route, self._find_read = state.hot.find, state.hot.find_read
         self._peer = peer
         self._address = peer[0] if peer is not None else ""
         self._payer = client_of(self._address)
@@ -100,8 +100,10 @@ class RequestReader:
     def feed(self, data: bytes) -> bytes | None:
         """Parse. Raises the refusal. Returns what follows a head that asks for an upgrade, if there is one."""
         was_at_start = self._is_at_start
-        if was_at_start and data.startswith(POST) and self._take_known(data):
-            return None
+        if was_at_start:
+            take = self._take_known_read if data.startswith(GET) else self._take_known
+            if take(data):
+                return None
         self._is_at_start = False
         self._message_bytes += len(data)
         self._idle_bytes += len(data)
@@ -120,7 +122,7 @@ class RequestReader:
             self._check_unfinished(data)
         elif was_at_start and self.newest is not None and self.newest.keeps_alive:
             # What is complete and ends with an empty line leaves nothing behind.
-            self._is_at_start = data.endswith(HEAD_END) or self._known_heads.learn(data, self.newest)
+            self._is_at_start = self._known_heads.learn(data, self.newest) or data.endswith(HEAD_END)
         return rest
 
     def _take_known(self, data: bytes) -> bool:
@@ -130,14 +132,33 @@ class RequestReader:
         if known is None or len(data) != body_at + known.body_bytes:
             return False
         request = Exchange()
-        request.connection, request.method = self._connection, "POST"
+        request.method, request.body = "POST", data[body_at:]
         request.target, request.headers, request.fields, _, request.route = known
+        self._add_whole(request)
+        return True
+
+    def _take_known_read(self, data: bytes) -> bool:
+        """Take a whole GET, and nothing else, whose head is known but for its target. False if it has to be parsed."""
+        target_end = data.find(b" ", len(GET))
+        known = self._known_heads.get(data[target_end:])
+        if known is None:
+            return False
+        target = data[len(GET) : target_end]
+        route = self._find_read(target)
+        if route is None:
+            return False
+        request = Exchange()
+        request.method, request.target, request.route = "GET", target, route
+        request.headers, request.fields = known.headers, known.fields
+        self._add_whole(request)
+        return True
+
+    def _add_whole(self, request: Exchange) -> None:
+        request.connection, request.is_whole = self._connection, True
         request.client, request.address = self._peer, self._address
         request.payer, request.is_limited = self._payer, self._is_limited
-        request.body, request.is_whole = data[body_at:], True
         self.newest = request
         self._waiting.append(request)
-        return True
 
     def _check_unfinished(self, data: bytes) -> None:
         """Check what has come and is not a complete part of a request."""

@@ -24,6 +24,9 @@ BODY: Message = {"type": "http.response.body", "body": b"ok"}
 
 
 class NoHotRoute:
+    def find_read(self, target: bytes) -> None:
+        return None
+
     def find(self, request: Exchange) -> None:
         return None
 

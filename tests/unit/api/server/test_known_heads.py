@@ -1,6 +1,7 @@
 """A head that was seen before is not parsed again, and its request is served as if it were."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,17 @@ from cairn.api.server import known_heads
 from cairn.config import Settings
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of, hash_of, without
-from tests.support.rest_server import Client, RestServer, assert_problem, get, post, post_tx, rest_server, submitted
+from tests.support.rest_server import (
+    CONFIRMED,
+    Client,
+    RestServer,
+    assert_problem,
+    get,
+    post,
+    post_tx,
+    rest_server,
+    submitted,
+)
 
 pytestmark = pytest.mark.uvloop
 
@@ -54,6 +65,50 @@ async def test_a_known_head_is_passed_by_after_another_request_on_its_connection
         assert (await client.ask(get("/health"))).status == 200
         await submit(server, client, 1)
     assert parsed == [post_tx(signed(0)), get("/health")]
+
+
+async def test_the_head_of_a_read_is_parsed_once_whatever_its_target(parsed: Parsed, server: RestServer) -> None:
+    known, unknown = "/tx/" + hash_of(CONFIRMED), "/tx/0x" + "ab" * 32
+    async with server.client() as client:
+        for target, status in ((known, 200), ("/health", 200), (unknown, 404), (known + "?amounts=string", 200)):
+            assert (await client.ask(get(target))).status == status
+    assert parsed == [get(known)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        get("/tx/" + hash_of(CONFIRMED)[:-1] + "g"),
+        get("/tx/" + hash_of(CONFIRMED) + "?wait=0"),
+        get("/ready"),
+        get("http://localhost/health"),
+        get("/health", "Connection: close"),
+        get("/health", "X: 1", "X: 2"),
+        get("/health").replace(b"HTTP/1.1", b"HTTP/1.0"),
+        get("/health").replace(b"GET ", b"HEAD "),
+        get("/health").replace(b"GET ", b"get "),
+        get("/health").replace(b"GET ", b"GET  "),
+        get("/health").replace(b"\r\n", b"\n"),
+        get("/health").replace(b"localhost", b"evil.example"),
+        get("/health#x"),
+        get("/heal th"),
+        b"\r\n" + get("/health"),
+    ],
+)
+async def test_a_read_is_answered_alike_with_and_without_known_heads(server: RestServer, other: bytes) -> None:
+    for head in (get("/health"), get("/tx/" + hash_of(CONFIRMED))):
+        answers = list[bytes]()
+        for is_known in (False, True):
+            server.server._state.known_heads.clear()
+            async with server.client() as client:
+                if is_known:
+                    assert (await client.ask(head)).status == 200
+                client.write(other)
+                answer = await client.some()
+                # Not before: its answer would say that it is the last.
+                client.finish()
+                answers.append(re.sub(rb"date: .*\r\n", b"", answer + await client.rest()))
+        assert answers[0] == answers[1] != b""
 
 
 async def test_another_header_is_another_head(parsed: Parsed, server: RestServer) -> None:
