@@ -19,7 +19,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock clean mutants coverage check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find depth bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock clean mutants coverage check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -129,6 +129,9 @@ follow: $(STAMP) ## Measure what following addresses costs, and how soon payment
 
 find: $(STAMP) ## Time searches of an account with a million payments, and stream all of it; writes reports/find.md
 	$(BIN)/python -m bench.find $(ARGS)
+
+depth: $(STAMP) ## Measure reads and writes on chains of ten thousand and a million stored transfers
+	$(BIN)/python -m bench.depth $(ARGS)
 
 bench-network: $(STAMP) cometbft ## Measure four validators beside four of CometBFT's own kvstore
 	$(BIN)/python -m bench.network $(ARGS)

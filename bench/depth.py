@@ -69,6 +69,21 @@ def measure_depth(scratch: Path, stored: Sequence[int], tell: Tell, write_rounds
     return [*_measure_reads(homes, tell), *_measure_writes(homes, tell, write_rounds)]
 
 
+def depth_figures(rows: Sequence[DepthRow]) -> dict[str, float]:
+    """The rows of two chains as named figures: what each kind costs, and the worst ratios of reads and of writes."""
+    figures: dict[str, float] = {}
+    for row in rows:
+        few, many = row.cpu_us
+        figures |= {
+            f"{row.what} few": row.median_us(few),
+            f"{row.what} many": row.median_us(many),
+            f"{row.what} ratio": row.ratio,
+        }
+    figures["depth_read_ratio"] = max(row.ratio for row in rows if not row.is_write)
+    figures["depth_write_ratio"] = max(row.ratio for row in rows if row.is_write)
+    return figures
+
+
 def _fill_home(home: Path, chain: DeepChain) -> None:
     unfinished = home.with_name(home.name + ".unfinished")
     make_home(unfinished, chain.genesis)
