@@ -94,8 +94,8 @@ class Comparison:
         target = TARGETS[name]
         works = {row: work for row, work in works.items() if row != RPC_ONLY or isinstance(target.api, RpcApi)}
         self.tell(f"round {number + 1}: {target.label}: {', '.join(works)}")
-        bare_per_s = bare_requests_per_s(self.sizes.yardstick_s, CONNECTIONS)
         try:
+            bare_per_s = bare_requests_per_s(self.sizes.yardstick_s, CONNECTIONS)
             with self._opened(target, submissions, interval_s) as session:
                 for row, work in works.items():
                     self._measure(number, name, row, lambda work=work: work(session), bare_per_s)  # type: ignore[misc]

@@ -311,22 +311,25 @@ class Session:
         }
 
     def measure_sockets(self) -> Figures:
-        return {"sockets_ms": self._hear(self._sizes.sockets)}
+        return self._hear("sockets", self._sizes.sockets)
 
     def measure_many_sockets(self) -> Figures:
-        return {"many_sockets_ms": self._hear(self._sizes.many_sockets)}
+        return self._hear("many_sockets", self._sizes.many_sockets)
 
-    def _hear(self, count: int) -> float:
-        waits_s = []
+    def _hear(self, name: str, count: int) -> Figures:
+        heard = []
         api, port = self._api, self._chain.ws_port
         with Listeners(port, self._chain.port, count, api.events_path, api.subscription) as listeners:
             for each in self._take(SOCKET_WARM_UP + self._sizes.notices):
-                took_s, message = listeners.all_hear(api.submit(each)[0])
-                waits_s.append(took_s)
+                heard.append(listeners.all_hear(api.submit(each)[0]))
             latest = self._target.rpc.read(self._connection.ask(self._target.rpc.latest_block()))
-            if latest["hash"].encode() not in message:
-                raise WrongAnswer(f"not the latest block: {message[:300]!r}")
-        return 1_000 * statistics.median(waits_s[SOCKET_WARM_UP:])
+            if latest["hash"].encode() not in heard[-1].last:
+                raise WrongAnswer(f"not the latest block: {heard[-1].last[:300]!r}")
+        counted = heard[SOCKET_WARM_UP:]
+        return {
+            f"{name}_ms": 1_000 * statistics.median(each.took_s for each in counted),
+            f"{name}_client_ms": 1_000 * statistics.median(each.client_cpu_s for each in counted),
+        }
 
     # At rest.
 

@@ -9,6 +9,7 @@ import select
 import socket
 import time
 from contextlib import ExitStack
+from typing import NamedTuple
 
 from websockets.frames import Frame, Opcode
 
@@ -32,6 +33,22 @@ def split_frames(received: bytes) -> tuple[list[tuple[int, bytes]], bytes]:
         frames.append((received[at] & 0x0F, received[start : start + size]))
         at = start + size
     return frames, received[at:]
+
+
+def is_text_frame(data: bytes) -> bool:
+    """Whether it is one whole text of up to 65,535 bytes and nothing else, as most that comes is."""
+    if len(data) < 4 or data[0] != 0x81:
+        return False
+    size = data[1]
+    return len(data) == (2 + size if size < 126 else 4 + (data[2] << 8 | data[3]) if size == 126 else 0)
+
+
+class Heard(NamedTuple):
+    took_s: float
+    """From sending the request until the last socket had its message."""
+    client_cpu_s: float
+    """What reading all of them took here."""
+    last: bytes
 
 
 class Listeners:
@@ -87,10 +104,11 @@ class Listeners:
             raise ConnectionResetError("the chain closed a WebSocket")
         return data
 
-    def all_hear(self, request: bytes) -> tuple[float, bytes]:
-        """Seconds from sending the request until each socket has had a message, and the last of these."""
+    def all_hear(self, request: bytes) -> "Heard":
+        """Send the request, and wait until each socket has had a message."""
         waiting = set(self._sockets)
         last = b""
+        cpu_before_s = time.process_time()
         with socket.create_connection(self._http_address, timeout=TIMEOUT_S) as sender:
             deadline = time.perf_counter() + TIMEOUT_S
             began = time.perf_counter()
@@ -98,17 +116,28 @@ class Listeners:
             while waiting:
                 if time.perf_counter() > deadline:
                     raise TimeoutError(f"{len(waiting)} of {len(self._sockets)} sockets heard nothing")
-                for number, _ in self._epoll.poll(1.0):
-                    frames, self._left[number] = split_frames(self._left[number] + self._receive(self._sockets[number]))
-                    for kind, content in frames:
-                        if kind == _TEXT:
+                for number, _ in self._epoll.poll(1.0, len(self._sockets)):
+                    data = os.read(number, _READ_BYTES)
+                    if is_text_frame(data) and not self._left[number]:
+                        waiting.discard(number)
+                        last = data
+                    else:
+                        for content in self._take(number, data):
                             waiting.discard(number)
                             last = content
-                        else:
-                            self._control(number, kind, content)
-            took_s = time.perf_counter() - began
+            took_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_before_s
         self.drain()
-        return took_s, last
+        return Heard(took_s, cpu_s, last)
+
+    def _take(self, number: int, data: bytes) -> list[bytes]:
+        """Answer pings, and return the texts of the whole frames."""
+        if not data:
+            raise ConnectionResetError("the chain closed a WebSocket")
+        frames, self._left[number] = split_frames(self._left[number] + data)
+        for kind, content in frames:
+            if kind != _TEXT:
+                self._control(number, kind, content)
+        return [content for kind, content in frames if kind == _TEXT]
 
     def _control(self, number: int, kind: int, content: bytes) -> None:
         if kind == _CLOSE:
@@ -120,10 +149,7 @@ class Listeners:
         """Forget what still comes, until nothing does for a while."""
         while ready := self._epoll.poll(rest_s):
             for number, _ in ready:
-                frames, self._left[number] = split_frames(self._left[number] + self._receive(self._sockets[number]))
-                for kind, content in frames:
-                    if kind != _TEXT:
-                        self._control(number, kind, content)
+                self._take(number, os.read(number, _READ_BYTES))
 
     def __enter__(self) -> "Listeners":
         return self

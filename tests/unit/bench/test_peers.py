@@ -17,7 +17,7 @@ from bench.peers.report import bars_table, cell, notes, page, table, verdicts
 from bench.peers.rounds import measured
 from bench.peers.rows import ROWS
 from bench.peers.samples import Figure, Machine, Results, Sample, figure, thrown_away
-from bench.peers.sockets import split_frames
+from bench.peers.sockets import is_text_frame, split_frames
 from bench.workload import BALANCE, GAS_PRICE, account, sign_transfer
 from cairn.domain.types import TRANSFER_GAS
 
@@ -149,6 +149,22 @@ def test_frames_are_split_wherever_they_are_cut() -> None:
         frames, left = split_frames(received[:cut])
         more, end = split_frames(left + received[cut:])
         assert (frames + more, end) == (expected, b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "is_one"),
+    [
+        (b"\x81\x02hi", True),
+        (b"\x81\x7e\x01\x00" + b"y" * 256, True),
+        (b"\x81\x7e\x01\x00" + b"y" * 255, False),
+        (b"\x81\x02hi\x81\x00", False),
+        (b"\x89\x02hi", False),
+        (b"\x81\x7f" + bytes(8), False),
+        (b"", False),
+    ],
+)
+def test_one_whole_text_is_recognised(data: bytes, is_one: bool) -> None:
+    assert is_text_frame(data) is is_one
 
 
 # How it is shown.
