@@ -42,7 +42,7 @@ class BenchNode:
     """Starts at once; leaving the `with` block ends it."""
 
     def __init__(self, home: Path | None, rest_s: float = 1.0, options: Sequence[str] = ()) -> None:
-        """Without a home it is a dev chain. It is at rest when it did nothing for `rest_s`."""
+        """It is at rest when it did nothing for `rest_s`. Without a home it is a dev chain, which is temporary."""
         self._rest_s = rest_s
         [self.port] = free_ports(1)
         started = time.perf_counter()

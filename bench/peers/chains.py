@@ -49,6 +49,8 @@ class Setup:
     accounts: int
     interval_s: int = 1
     """Between blocks; 0 makes one for each transaction at once."""
+    is_temporary: bool = False
+    """Cairn only: a dev chain, which keeps nothing, as those of the others."""
 
 
 class Chain(Protocol):
@@ -66,15 +68,14 @@ class Chain(Protocol):
 
 
 class CairnChain:
-    """A chain of `cairn run`, which syncs each block; in instant mode one of `cairn dev`, which does not."""
+    """A chain of `cairn run`, which syncs each block, or one of `cairn dev`, which is temporary and does not."""
 
     def __init__(self, setup: Setup) -> None:
-        options = ["--block-time", str(setup.interval_s), "--max-connections", str(MAX_CONNECTIONS)]
-        home = None
-        if setup.interval_s:
-            home = setup.scratch / "home"
+        home = None if setup.is_temporary else setup.scratch / "home"
+        if home is not None:
             genesis = bench_genesis(setup.accounts)
             make_home(home, msgspec.structs.replace(genesis, block_gas_limit=BLOCK_GAS_LIMIT))
+        options = ["--block-time", str(setup.interval_s), "--max-connections", str(MAX_CONNECTIONS)]
         self._node = BenchNode(home, options=options)
         self.port = self.ws_port = self._node.port
         self.ready_s = self._node.ready_s
@@ -86,10 +87,11 @@ class CairnChain:
                 raise
 
     def _fund(self, accounts: int) -> None:
+        """Give the accounts of the load their balance: a dev chain takes no genesis of ours."""
+        api = RpcApi("/rpc")
         with Connection(self.port) as connection:
             for index in range(accounts):
-                address = f"0x{account(index)[0].hex()}"
-                connection.call(RpcApi("/rpc"), "anvil_setBalance", address, hex(BALANCE))
+                connection.call(api, "anvil_setBalance", f"0x{account(index)[0].hex()}", hex(BALANCE))
 
     def pids(self) -> list[int]:
         return self._node.pids()

@@ -30,12 +30,19 @@ def cell(found: Figure | None) -> str:
     return number(found.value) + ("\\*" if found.is_disturbed else "")
 
 
+def figure_of(samples: Sequence[Sample], row: Row, target: str) -> Figure | None:
+    """Get a target's figure in a row."""
+    if row.peers_as and not TARGETS[target].is_ours:
+        row = BY_KEY[row.peers_as]
+    return figure(samples, target, row.key, row.measurement)
+
+
 def best_peer(samples: Sequence[Sample], row: Row, only: str = "") -> tuple[str, float] | None:
     """The peer with the best figure, and the figure."""
     found: dict[str, float] = {}
     for name, target in TARGETS.items():
         if not target.is_ours and only in ("", name):
-            each = figure(samples, name, row.key, row.measurement)
+            each = figure_of(samples, row, name)
             if each is not None and each.value is not None:
                 found[name] = each.value
     if not found:
@@ -46,7 +53,7 @@ def best_peer(samples: Sequence[Sample], row: Row, only: str = "") -> tuple[str,
 
 def ratio(samples: Sequence[Sample], row: Row, target: str, against: str = "") -> float | None:
     """Divide the figure of one of our targets by that of the best peer."""
-    ours, best = figure(samples, target, row.key, row.measurement), best_peer(samples, row, against)
+    ours, best = figure_of(samples, row, target), best_peer(samples, row, against)
     if ours is None or ours.value is None or best is None or not best[1]:
         return None
     return ours.value / best[1]
@@ -61,7 +68,7 @@ def table(samples: Sequence[Sample]) -> str:
     heads = ["", *(target.label for target in targets.values()), *(f"{TARGETS[name].label} / best" for name in ours)]
     lines = [f"| {' | '.join(heads)} |", f"|---{'|--:' * (len(heads) - 1)}|"]
     for row in ROWS:
-        cells = [cell(figure(samples, name, row.key, row.measurement)) for name in targets]
+        cells = [cell(figure_of(samples, row, name)) for name in targets]
         if set(cells) == {NONE}:
             continue
         ratios = [ratio(samples, row, name) for name in ours]

@@ -32,13 +32,15 @@ INSTANT: dict[str, Callable[[Session], Figures]] = {
     "instant": Session.measure_instant,
     "sockets": Session.measure_sockets,
 }
+TEMPORARY: dict[str, Callable[[Session], Figures]] = {"instant-dev": Session.measure_temporary}
+"""On a dev chain of Cairn, which keeps nothing, as those of the others."""
 ONCE: dict[str, tuple[Callable[[Session], Figures], int]] = {
     "many-sockets": (Session.measure_many_sockets, 0),
     "sustained": (Session.measure_sustained, 1),
 }
 """In the first round only, on a chain of their own, with that interval of blocks."""
 START = "start"
-ROWS = (START, *INTERVAL, *INSTANT, *ONCE)
+ROWS = (START, *INTERVAL, *INSTANT, *TEMPORARY, *ONCE)
 NOT_REPEATED = (START, "write", "mixed", "mempool", *ONCE)
 """What takes long, uses transfers up, or cannot be done twice on one chain: the next round has to do."""
 RPC_ONLY = "full-block"
@@ -79,8 +81,9 @@ class Comparison:
     def _turn(self, number: int, name: str, submissions: Sequence[Submission]) -> None:
         if START in self.rows:
             self._session(number, name, [], {START: Session.measure_start}, 1)
-        for works, interval_s in ((INTERVAL, 1), (INSTANT, 0)):
-            if chosen := {row: work for row, work in works.items() if row in self.rows}:
+        for works, interval_s in ((INTERVAL, 1), (INSTANT, 0), (TEMPORARY, 0)):
+            chosen = {row: work for row, work in works.items() if row in self.rows}
+            if chosen and (works is not TEMPORARY or TARGETS[name].is_ours):
                 self._session(number, name, submissions, chosen, interval_s)
 
     def _session(
@@ -96,7 +99,7 @@ class Comparison:
         self.tell(f"round {number + 1}: {target.label}: {', '.join(works)}")
         try:
             bare_per_s = bare_requests_per_s(self.sizes.yardstick_s, CONNECTIONS)
-            with self._opened(target, submissions, interval_s) as session:
+            with self._opened(target, submissions, interval_s, works.keys() <= TEMPORARY.keys()) as session:
                 for row, work in works.items():
                     self._measure(number, name, row, lambda work=work: work(session), bare_per_s)  # type: ignore[misc]
         except Exception as error:  # a chain that fails is reported, and the others go on
@@ -106,12 +109,14 @@ class Comparison:
         self.keep(self.samples)
 
     @contextmanager
-    def _opened(self, target: Target, submissions: Sequence[Submission], interval_s: int) -> Iterator[Session]:
+    def _opened(
+        self, target: Target, submissions: Sequence[Submission], interval_s: int, is_temporary: bool
+    ) -> Iterator[Session]:
         scratch = self.scratch / "chain"
         scratch.mkdir(parents=True)
         accounts = self.sizes.accounts if submissions else START_ACCOUNTS
         try:
-            chain = target.start(Setup(scratch, accounts, interval_s))
+            chain = target.start(Setup(scratch, accounts, interval_s, is_temporary))
             try:
                 session = Session(target, chain, submissions, self.sizes)
                 if submissions:

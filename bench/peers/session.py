@@ -310,6 +310,9 @@ class Session:
             "instant_p99_ms": 1_000 * measured[int(0.99 * len(measured))],
         }
 
+    def measure_temporary(self) -> Figures:
+        return {f"dev_{name}": value for name, value in self.measure_instant().items()}
+
     def measure_sockets(self) -> Figures:
         return self._hear("sockets", self._sizes.sockets)
 
