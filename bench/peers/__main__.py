@@ -86,7 +86,8 @@ def main() -> int:
 
     sizes = SMOKE if options.smoke else FULL
     with tempfile.TemporaryDirectory(prefix="cairn-peers-") as scratch:
-        comparison = Comparison(Path(scratch), sizes, options.only, targets, options.rounds, tell, keep)
+        rows = [row for row in ROWS if row in options.only]
+        comparison = Comparison(Path(scratch), sizes, rows, targets, options.rounds, tell, keep)
         comparison.run()
         samples = comparison.samples
         for row in [row for row in ALONE_ROWS if row in options.only]:

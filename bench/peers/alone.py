@@ -1,20 +1,41 @@
 """What only Cairn has a figure for: chains with many transfers, and a network of validators."""
 
+import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from bench import network
 from bench.peers.rounds import measured
 from bench.peers.rows import ALONE
 from bench.peers.samples import Sample
 from bench.peers.session import Figures
 
 Tell = Callable[[str], None]
-ALONE_ROWS: tuple[str, ...] = ()
+NETWORK_ROUNDS = 3
+NETWORK_PACED = 100
+
+
+def measure_network(scratch: Path, smoke: bool, tell: Tell) -> Figures:
+    """Confirmed transactions of four validators, beside four of CometBFT's kvstore."""
+    sizes = network.SMOKE if smoke else replace(network.FULL, rounds=NETWORK_ROUNDS, paced=NETWORK_PACED)
+    found = network.measure(scratch, sizes)
+    pairs = zip(found.cairn, found.kvstore, strict=True)
+    return {
+        "cairn_per_s": statistics.median(run.per_second for run in found.cairn),
+        "kvstore_per_s": statistics.median(run.per_second for run in found.kvstore),
+        "kvstore_ratio": statistics.median(ours.per_second / theirs.per_second for ours, theirs in pairs),
+        "cairn_cpu_us": statistics.median(run.cpu_us for run in found.cairn),
+        "kvstore_cpu_us": statistics.median(run.cpu_us for run in found.kvstore),
+    }
+
+
+_WORKS: dict[str, Callable[[Path, bool, Tell], Figures]] = {"network": measure_network}
+ALONE_ROWS = tuple(_WORKS)
 
 
 def measure_alone(row: str, scratch: Path, smoke: bool, tell: Tell) -> Sample:
-    """One of the rows. An error is in the sample."""
+    """Measure one of the rows. An error is in the sample."""
     scratch.mkdir(parents=True, exist_ok=True)
-    tell(f"{ALONE}: {row}")
-    works: dict[str, Callable[[], Figures]] = {}
-    return measured(ALONE, row, 0, works[row], 0.0)
+    tell(f"Cairn: {row}")
+    return measured(ALONE, row, 0, lambda: _WORKS[row](scratch, smoke, tell), 0.0)

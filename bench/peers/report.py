@@ -27,7 +27,12 @@ def cell(found: Figure | None) -> str:
         return NONE
     if found.value is None:
         return NONE if any(word in found.error for word in UNSUPPORTED) else "failed"
-    return number(found.value) + ("\\*" if found.is_disturbed else "")
+    return number(found.value) + star([found])
+
+
+def star(figures: Sequence[Figure | None]) -> str:
+    """Mark what comes of runs that were all disturbed."""
+    return "\\*" if any(each is not None and each.is_disturbed for each in figures) else ""
 
 
 def figure_of(samples: Sequence[Sample], row: Row, target: str) -> Figure | None:
@@ -107,13 +112,15 @@ def verdicts(samples: Sequence[Sample]) -> list[Verdict]:
             peer = bar.against or (best[0] if best else "the best peer")
             sign = "at least" if row.more_is_better else "at most"
             what = f"{row.label}, {TARGETS[target].label}, against {peer}"
-            found.append(_verdict(what, f"{sign} {bar.factor:g} x", reached, "x", bar.factor, row.more_is_better))
+            figures = [figure_of(samples, row, name) for name in (target, peer) if name in TARGETS]
+            unit = "x" + star(figures)
+            found.append(_verdict(what, f"{sign} {bar.factor:g} x", reached, unit, bar.factor, row.more_is_better))
     for own in OWN_BARS:
         each = figure(samples, ALONE, own.key, own.measurement)
         sign = "at least" if own.more_is_better else "at most"
         value = None if each is None else each.value
         bound = f"{sign} {own.bar:g} {own.unit}"
-        found.append(_verdict(own.label, bound, value, own.unit, own.bar, own.more_is_better))
+        found.append(_verdict(own.label, bound, value, own.unit + star([each]), own.bar, own.more_is_better))
     return found
 
 

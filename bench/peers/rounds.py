@@ -59,6 +59,8 @@ class Comparison:
     samples: list[Sample] = field(default_factory=list)
 
     def run(self) -> None:
+        if not self.rows:
+            return
         submissions = self._presign()
         for number in range(self.rounds):
             for name in self.targets:
