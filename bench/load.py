@@ -137,6 +137,8 @@ async def _drive(
 ) -> LoadResult | list[str]:
     loop = asyncio.get_running_loop()
     counts = [min(connections, len(requests)) for _, requests in loads]
+    if not any(counts):
+        return ["there is nothing to send"]
     started, cpu_before_s = time.perf_counter(), time.process_time()
     run = _Run(loop.create_future(), sum(counts), started + seconds if seconds else inf)
     taken = []

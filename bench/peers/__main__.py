@@ -61,6 +61,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of each row (3)")
     parser.add_argument("--output", type=Path, default=DOCS, metavar="DIR",
                         help="where benchmarks.md, benchmarks.json and images/benchmarks.svg go (docs)")  # fmt: skip
+    parser.add_argument("--chains", type=Path, metavar="DIR",
+                        help="where the chains of depth are kept for the next run; none are if left out")  # fmt: skip
     options = parser.parse_args()
     if sys.platform != "linux":
         parser.error("the processes' cost is read from /proc: run it on Linux")
@@ -91,7 +93,7 @@ def main() -> int:
         comparison.run()
         samples = comparison.samples
         for row in [row for row in ALONE_ROWS if row in options.only]:
-            samples.append(measure_alone(row, Path(scratch) / row, options.smoke, tell))
+            samples.append(measure_alone(row, options.chains or Path(scratch) / row, options.smoke, tell))
             keep(samples)
     final = results(samples)
     (options.output / "benchmarks.md").write_text(page(final))

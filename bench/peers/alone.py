@@ -5,7 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
+
 from bench import network
+from bench.depth import depth_figures, measure_depth
 from bench.peers.rounds import measured
 from bench.peers.rows import ALONE
 from bench.peers.samples import Sample
@@ -14,10 +17,21 @@ from bench.peers.session import Figures
 Tell = Callable[[str], None]
 NETWORK_ROUNDS = 3
 NETWORK_PACED = 100
+STORED = (10_000, 10_000_000)
+SMOKE_STORED = (2_000, 4_000)
+DEPTH_WRITE_ROUNDS = 2
+
+
+def measure_stored(scratch: Path, smoke: bool, tell: Tell) -> Figures:
+    """Measure what each kind of request costs with few and with many stored transfers."""
+    # Filling a chain is the node's own code in this process: it would log.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    few, many = SMOKE_STORED if smoke else STORED
+    return depth_figures(measure_depth(scratch, (few, many), tell, 1 if smoke else DEPTH_WRITE_ROUNDS))
 
 
 def measure_network(scratch: Path, smoke: bool, tell: Tell) -> Figures:
-    """Confirmed transactions of four validators, beside four of CometBFT's kvstore."""
+    """Measure what four validators confirm, beside four of CometBFT's kvstore."""
     sizes = network.SMOKE if smoke else replace(network.FULL, rounds=NETWORK_ROUNDS, paced=NETWORK_PACED)
     found = network.measure(scratch, sizes)
     pairs = zip(found.cairn, found.kvstore, strict=True)
@@ -30,7 +44,10 @@ def measure_network(scratch: Path, smoke: bool, tell: Tell) -> Figures:
     }
 
 
-_WORKS: dict[str, Callable[[Path, bool, Tell], Figures]] = {"network": measure_network}
+_WORKS: dict[str, Callable[[Path, bool, Tell], Figures]] = {
+    "network": measure_network,
+    "depth": measure_stored,
+}
 ALONE_ROWS = tuple(_WORKS)
 
 

@@ -137,10 +137,9 @@ def bars_table(samples: Sequence[Sample]) -> str:
 
 def notes(samples: Sequence[Sample]) -> str:
     """How the machine was, and what failed."""
-    disturbed = thrown_away(samples)
-    lines = [
-        f"- {len(samples) - disturbed} runs count; {disturbed} were disturbed and do not, where there was another."
-    ]
+    disturbed, failed = thrown_away(samples), sum(bool(each.error) for each in samples)
+    count = len(samples) - disturbed - failed
+    lines = [f"- {count} runs count; {disturbed} were disturbed and do not, where there was another; {failed} failed."]
     starred = "In figures with \\* every run was disturbed."
     if any(
         cell(figure(samples, each.target, key, each.measurement)).endswith("*")

@@ -100,7 +100,9 @@ OWN_BARS = (
     OwnBar(
         "depth_read_ratio", "depth", "reads at 10 million stored: cost against 10 thousand, the worst kind", "x", 1.3
     ),
-    OwnBar("depth_write_ratio", "depth", "writes at 10 million stored: cost against 10 thousand", "x", 1.1),
+    OwnBar(
+        "depth_write_ratio", "depth", "writes at 10 million stored: cost against 10 thousand, the worst kind", "x", 1.1
+    ),
     OwnBar("kvstore_ratio", "network", "four validators: confirmed against CometBFT's kvstore", "x", 0.7, True),
     OwnBar("light_cpu_ms", "light", "four validators: CPU a transaction at 60/s, all of them", "ms", 3.0),
 )

@@ -91,5 +91,10 @@ def test_one_wrong_answer_fails_the_load(wrong: tuple[bytes, bytes], told: str) 
         run_load(port, requests, CONNECTIONS)
 
 
+def test_a_load_of_nothing_fails_at_once() -> None:
+    with pytest.raises(RuntimeError, match="nothing to send"):
+        run_load(1, [], CONNECTIONS)
+
+
 def test_the_bare_server_answers() -> None:
     assert bare_requests_per_s(0.1, CONNECTIONS) > 0

@@ -204,7 +204,8 @@ def test_a_figure_of_cairn_alone_has_its_bar() -> None:
 def test_notes_count_what_was_thrown_away_and_name_what_failed() -> None:
     runs = [*SAMPLES, sample("geth", 1, disturbed=True), Sample("hardhat", "sockets", 0, error="no | room")]
     told = notes(runs)
-    assert "5 runs count; 1 were disturbed" in told
+    assert "4 runs count; 1 were disturbed" in told
+    assert "1 failed" in told
     assert "- hardhat, sockets: no / room" in told
 
 
