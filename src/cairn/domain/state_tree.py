@@ -295,24 +295,27 @@ def update_steps(
     """As `update_state`. The state must not change between two steps."""
     changes = sorted(touched)
     yield
-    known: dict[Address, Place | None] = {}
+    known: list[Place | None] = []
+    place_of = state.place
     for group in in_groups(changes):
-        for address, _, _ in group:
-            known[address] = state.place(address)
+        known += [place_of(address) for address, _, _ in group]
         yield
-    links = yield from _link(state, [address for address, place in known.items() if place is None])
+    new_ones = [change[0] for change, place in zip(changes, known, strict=True) if place is None]
+    links = yield from _link(state, new_ones)
     number = max(tree.size, RECORD_NUMBER + 1)
     leaves: dict[int, bytes] = {} if record is None else {RECORD_NUMBER: leaf_hash(record)}
     places: dict[Address, Place] = {}
     change_leaves = []
+    before_it = iter(known)
     for group in in_groups(changes):
-        for address, before, after in group:
-            place = known[address]
+        # The changes first: a place that nothing is paired with would be lost.
+        for (address, before, after), place in zip(group, before_it, strict=False):
             if place is None:
                 new, last = Place(number, height, links[address]), NEVER_TOUCHED
                 number += 1
             else:
-                new, last = Place(place.number, height, links.get(address) or place.next), place.touched
+                following = links.get(address) or place.next if links else place.next
+                new, last = Place(place.number, height, following), place.touched
             places[address] = new
             balance, nonce = after.balance.to_bytes(32, "big"), after.nonce
             leaves[new.number] = sha256(_hashed_state(LEAF_PREFIX, address, balance, nonce, height, new.next)).digest()

@@ -25,7 +25,17 @@ from cairn.domain.state_tree import (
     update_steps,
 )
 from cairn.domain.steps import Steps, finish, in_groups
-from cairn.domain.types import TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Rules, SealedBlock, Tx
+from cairn.domain.types import (
+    TRANSFER_GAS,
+    Account,
+    Address,
+    BlockHash,
+    BlockHeader,
+    Rules,
+    SealedBlock,
+    Tx,
+    intrinsic_gas,
+)
 
 
 class ParentState(AccountPlaces, Protocol):
@@ -90,19 +100,23 @@ class Ledger:
 
     def apply(self, tx: Tx) -> None:
         """Add `tx` to the block. Raises `TxRejected`, or `InvalidBlock` when there is no room for it."""
-        gas_used = self.gas_used + tx.gas_used
+        # As `tx.gas_used` and `tx.debit` do: each transaction of each block passes here.
+        gas = intrinsic_gas(tx.data) if tx.data else TRANSFER_GAS
+        gas_used = self.gas_used + gas
         if gas_used > self._rules.block_gas_limit:
             raise InvalidBlock(f"{gas_used} gas would be used; the block's limit is {self._rules.block_gas_limit}")
         validate_tx(tx, self._rules)
-        senders = self._senders
-        sender = senders.get(tx.sender) or self._load(tx.sender)
+        senders, value, fee = self._senders, tx.value, gas * tx.gas_price
+        address = tx.sender
+        sender = senders[address] if address in senders else self._load(address)
         # Subtract before adding: then a transfer to oneself is no special case.
         # What counts in a block is what it pays. In a mempool it is what it may pay.
-        if not sender.take(tx, tx.debit):
+        if not sender.take(tx, value + fee):
             raise sender.refusal(tx)
-        recipient = senders.get(tx.to) or self._load(tx.to)
-        recipient.balance += tx.value
-        self._fees += (gas_used - self.gas_used) * tx.gas_price
+        address = tx.to
+        recipient = senders[address] if address in senders else self._load(address)
+        recipient.balance += value
+        self._fees += fee
         self.gas_used = gas_used
 
     def account(self, address: Address) -> Account:
@@ -115,7 +129,11 @@ class Ledger:
         """Pay the fees, and list the accounts that are touched."""
         if self._fees:
             (self._senders.get(proposer) or self._load(proposer)).balance += self._fees
-        return [(address, sender.before, sender.account) for address, sender in self._senders.items()]
+        # As `sender.account` is.
+        return [
+            (address, sender.before, Account(sender.balance - sender.cost, sender.next_nonce))
+            for address, sender in self._senders.items()
+        ]
 
     def _load(self, address: Address) -> _BlockSender:
         account = self._view.account(address)

@@ -134,23 +134,53 @@ class Ranking:
     def __init__(self) -> None:
         self._order: SortedList[int] = SortedList()
         self._entries: dict[int, Entry] = {}
+        self._left: set[int] = set()
+        """The numbers in the list whose entries have left."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, number: int, entry: Entry) -> None:
-        self._order.add(number)
+        if self._left and number in self._left:
+            self._left.remove(number)
+        else:
+            self._order.add(number)
         self._entries[number] = entry
 
     def remove(self, number: int) -> None:
         self._order.remove(number)
         del self._entries[number]
 
+    def leave(self, number: int) -> None:
+        """As `remove`, for many of which most are the first. `tidy` must follow."""
+        # To find a number in the list costs more than all the rest.
+        del self._entries[number]
+        self._left.add(number)
+
+    def tidy(self) -> None:
+        """Take the first numbers out of the list that have left."""
+        gone = list(takewhile(self._left.__contains__, self._order))
+        pop = self._order.pop
+        for _ in gone:
+            pop(0)
+        self._left.difference_update(gone)
+
+    def tidy_all(self) -> None:
+        self.tidy()
+        for number in self._left:
+            self._order.remove(number)
+        self._left.clear()
+
     def entries_from(self, number: int) -> Iterator[Entry]:
         """The entries from `number` on, which need not exist."""
-        return map(self._entries.__getitem__, self._order.irange(number))
+        numbers = self._order.irange(number)
+        if self._left:
+            return (self._entries[each] for each in numbers if each not in self._left)
+        return map(self._entries.__getitem__, numbers)
 
     def find_last(self) -> Entry | None:
+        while self._order[-1:] and self._order[-1] in self._left:
+            self._left.remove(self._order.pop())
         return self._entries[self._order[-1]] if self._entries else None
 
 
@@ -276,11 +306,14 @@ class Order:
         self._close_if_empty(sender_txs)
 
     def advance(self, sender_txs: SenderTxs, nonce: int) -> list[Entry]:
-        """Remove all before `nonce`, the account's confirmed nonce."""
+        """Remove all before `nonce`, the account's confirmed nonce. `tidy` must follow."""
+        if nonce == sender_txs.next_nonce and not sender_txs.queued:
+            return self._close(sender_txs)
         departed = sender_txs.advance(nonce)
         self.pending_count -= len(departed)
         for entry in departed:
-            self._unlead(entry)
+            if entry.lead == entry.bid:
+                self._leaders.leave(entry.bid)
         if sender_txs.queued:
             overtaken = [entry for entry in sender_txs.queued.values() if entry.tx.nonce < nonce]
             for entry in overtaken:
@@ -294,6 +327,27 @@ class Order:
         self._lead(sender_txs, 0)
         self._close_if_empty(sender_txs)
         return departed
+
+    def _close(self, sender_txs: SenderTxs) -> list[Entry]:
+        """Remove a sender of whom none is queued."""
+        # Each transaction of each block passes here.
+        departed, entries, leave = sender_txs.pending, self.entries, self._leaders.leave
+        for entry in departed:
+            del entries[entry.tx.hash]
+            if entry.lead == entry.bid:
+                leave(entry.bid)
+        sender_txs.pending, sender_txs.cost, sender_txs.nonce = [], 0, sender_txs.next_nonce
+        self.pending_count -= len(departed)
+        self._board.note(sender_txs.sender, -len(departed))
+        del self.by_sender[sender_txs.sender]
+        return departed
+
+    def tidy(self) -> None:
+        """Forget most of those that were removed before others."""
+        self._leaders.tidy()
+
+    def tidy_all(self) -> None:
+        self._leaders.tidy_all()
 
     def _close_if_empty(self, sender_txs: SenderTxs) -> None:
         if not sender_txs.pending and not sender_txs.queued:

@@ -298,14 +298,17 @@ class Mempool:
             for sender in group:
                 if sender in self._unsettled:
                     self._settle_confirmed(sender)
+            self.order.tidy()
             yield
+        self.order.tidy_all()
         self._confirmed, self._confirmed_here = frozenset(), 0
         self._show_counts()
         return self._settled_drops
 
     def _settle_confirmed(self, sender: Address) -> None:
         del self._unsettled[sender]
-        self._settled_drops += self._settle(sender, self._end, self._confirmed)
+        if dropped := self._settle(sender, self._end, self._confirmed):
+            self._settled_drops += dropped
 
     def settle_all(self) -> list[Drop]:
         """Drop what is no longer valid, after the state has changed by more than a block."""
@@ -325,6 +328,7 @@ class Mempool:
         confirmed: Set[TxHash] = frozenset(),
     ) -> list[Drop]:
         dropped = [drop for sender in senders for drop in self._settle(sender, end, confirmed)]
+        self.order.tidy_all()
         self._show_counts()
         return dropped
 
@@ -342,8 +346,10 @@ class Mempool:
         passed = [] if sender_txs is None else self.order.advance(sender_txs, account.nonce)
         if self._confirmed_here:
             self._confirmed_here -= len(passed)
-        used = [entry.tx.hash for entry in passed] + self.unheld.settle(sender, account.nonce)
-        dropped = end([tx_hash for tx_hash in used if tx_hash not in confirmed])
+        used = [entry.tx.hash for entry in passed if entry.tx.hash not in confirmed]
+        if self.unheld.by_hash:
+            used += [tx_hash for tx_hash in self.unheld.settle(sender, account.nonce) if tx_hash not in confirmed]
+        dropped = end(used) if used else []
         if sender_txs is not None:
             sender_txs.balance = account.balance
             if sender_txs.is_overdrawn:

@@ -499,11 +499,14 @@ class ChainStore(ChainReader):
             records = list(map(encode_record, block.txs[start : start + keys.CHUNK_RECORDS]))
             batch.put(keys.TXS, keys.encode_location(height, chunk), keys.encode_chunk(records))
             yield
-        locations: list[tuple[bytes, bytes]] = [
-            (tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)
-        ]
+        # Not by pairs, which cost more to make and to sort.
+        positions = sorted(range(len(hashes)), key=hashes.__getitem__)
         yield
-        yield from batch.put_sorted(keys.TX_INDEX, locations)
+        for group in in_groups(positions):
+            batch.put_all(
+                keys.TX_INDEX, [(hashes[position], keys.encode_location(height, position)) for position in group]
+            )
+            yield
         if keys.holds_data(block.header):
             references = [(reference, b"") for reference in keys.reference_keys(height, enumerate(block.txs))]
             yield from batch.put_sorted(keys.REFERENCES, [(key, b""), *references])
@@ -520,13 +523,13 @@ class ChainStore(ChainReader):
         suffix = keys.version_suffix(height)
         versions: list[tuple[bytes, bytes]] = []
         after: dict[Address, CachedAccount] = {}
-        index = 0
+        recent, accounts, encode_version, index = self._recent, outcome.accounts, keys.encode_version, 0
         for group in in_groups(list(outcome.state.places.items())):
             for address, place in group:
-                known, account = self._recent[address], outcome.accounts[address]
+                known, account = recent[address], accounts[address]
                 sent, received = known.last_sent, known.last_received
                 touched = NEVER if known.place is None else known.place.touched
-                version = keys.encode_version(account, sent, received, touched, place.number, index)
+                version = encode_version(account, sent, received, touched, place.number, index)
                 versions.append((address + suffix, version + uses.get(address, b"")))
                 after[address] = CachedAccount(
                     account,

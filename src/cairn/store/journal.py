@@ -339,8 +339,15 @@ class Journal:
 
     def settle_confirmed(self, txs: Iterable[Tx]) -> None:
         """These are in a block on disk: as `settle`, for many."""
+        if self._unsynced or self._left or self._tails:
+            for tx in txs:
+                self.settle(tx.hash)
+            return
+        alive, segments = self._alive, self._segments
         for tx in txs:
-            self.settle(tx.hash)
+            segment = alive.pop(tx.hash, None)
+            if segment is not None:
+                segments[segment] -= 1
 
     def settle_answer(self, key: bytes) -> None:
         """The journal need not keep the answer to this key any longer."""

@@ -1,7 +1,7 @@
 """RocksDB behind a small interface: how it is opened, tuned and read, and what its errors mean."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -63,11 +63,15 @@ class WriteBatch:
         """Put many at once. Neighbours are cheaper to insert, here and in every follower, than keys in any order."""
         pairs.sort()
         yield
-        put, handle = self.raw.put, self._handles[family]
         for group in in_groups(pairs):
-            for key, value in group:
-                put(key, value, handle)
+            self.put_all(family, group)
             yield
+
+    def put_all(self, family: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put some; they should be in the order of their keys."""
+        put, handle = self.raw.put, self._handles[family]
+        for key, value in pairs:
+            put(key, value, handle)
 
 
 class RocksCursor:
