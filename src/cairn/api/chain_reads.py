@@ -24,6 +24,8 @@ TREE_CACHE_BYTES = 8 * 1024 * 1024
 """Some dozen blocks of 10,000 transactions."""
 CACHED_BLOCK_HASHES = 16_384
 """About 3 MB when full. Every answer about a transaction names the hash of its block."""
+CACHED_HEADERS = 1_024
+"""About a megabyte. JSON-RPC shows a part of the header with each transaction."""
 CACHED_ACCOUNTS = 10_000
 """About four megabytes."""
 ASKED_AT_ONCE = 200
@@ -99,6 +101,7 @@ class ChainReads(ABC):
         self._trees = AnswerCache(TREE_CACHE_BYTES)
         self._accounts: LruCache[Address, tuple[int, Account]] = LruCache(CACHED_ACCOUNTS)
         """As of the latest height that was shown when they were read, which is with them."""
+        self._headers: LruCache[int, tuple[BlockHash, BlockHeader]] = LruCache(CACHED_HEADERS)
         self._growing = CommonWork()
         self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(self._read_block_hash)
 
@@ -145,9 +148,13 @@ class ChainReads(ABC):
         recent = self._recent.find(height)
         if recent is not None:
             return recent.hash, recent.header
-        found = self._shown_reader_at(height).find_header(height)
+        store = self._shown_reader_at(height)
+        found = self._headers.use(height)
         if found is None:
-            raise _missing(height)
+            found = store.find_header(height)
+            if found is None:
+                raise _missing(height)
+            self._headers.keep(height, found)
         return found
 
     def block_hash(self, height: int) -> BlockHash:

@@ -45,8 +45,8 @@ PENDING_SHOWN = 1_000
 HASHES_AT_ONCE = 1_000
 TXS_AT_ONCE = 200
 """Hashes and whole transactions of a block that are shown at once, which takes about a millisecond."""
-TX_CACHE_BYTES = 4 * 1024 * 1024
-"""Some thousand transactions, or as many receipts."""
+TX_CACHE_BYTES = 8 * 1024 * 1024
+"""Some ten thousand transactions, or as many receipts."""
 BLOCK_CACHE_BYTES = 12 * 1024 * 1024
 """A hundred blocks of 200 whole transactions."""
 GAS_CACHE_BYTES = 1024 * 1024
@@ -105,8 +105,9 @@ class BlockMethods(MethodGroup):
                 return None
             shown = block_object(block_hash, header, [])
             if full:
+                place = BlockPlace(block_hash, header, 0)
                 items = [
-                    _encode(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))
+                    _encode(transaction_object(tx, header.chain_id, place.at(position)))
                     for position, tx in enumerate(map(decode_record, self._view.tx_records(height)))
                 ]
             else:
@@ -128,8 +129,9 @@ class BlockMethods(MethodGroup):
             if height is None:
                 return None
             block_hash, header = self._view.get_header(height)
+            place = BlockPlace(block_hash, header, 0)
             objects = [
-                _encode(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))
+                _encode(transaction_object(tx, header.chain_id, place.at(position)))
                 async for position, tx in self.read_txs(height)
             ]
             return with_long_array(block_object(block_hash, header, []), "transactions", objects)
@@ -166,10 +168,10 @@ class BlockMethods(MethodGroup):
             if height is None:
                 return None
             block_hash, header = self._view.get_header(height)
-            receipts, gas_so_far = [], 0
+            receipts, gas_so_far, place = [], 0, BlockPlace(block_hash, header, 0)
             async for position, tx in self.read_txs(height):
                 gas_so_far += tx.gas_used
-                receipts.append(_encode(receipt_object(tx, BlockPlace(block_hash, header, position), gas_so_far)))
+                receipts.append(_encode(receipt_object(tx, place.at(position), gas_so_far)))
             return long_array(receipts)
 
     @rpc_method("eth_getBlockTransactionCountByNumber", first=by_number)

@@ -34,28 +34,34 @@ class BlockPlace:
         self.timestamp = quantity(header.timestamp)
         self.position = position
 
+    def at(self, position: int) -> "BlockPlace":
+        """Itself, moved to another position of the block."""
+        self.position = position
+        return self
+
 
 def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
     """`place` is None for a pending transaction."""
-    parity = tx.signature[64]
+    # Without calls of our own: a full block has thousands of these fields.
+    signature, parity = tx.signature.hex(), tx.signature[64]
     shown: Json = {
         "blockHash": place and place.block_hash,
         "blockNumber": place and place.height,
         "blockTimestamp": place and place.timestamp,
         "transactionIndex": place and quantity(place.position),
-        "hash": data(tx.hash),
+        "hash": f"0x{tx.hash.hex()}",
         "type": quantity(tx.kind),
         "chainId": quantity(chain_id),
-        "from": data(tx.sender),
-        "to": data(tx.to),
+        "from": f"0x{tx.sender.hex()}",
+        "to": f"0x{tx.to.hex()}",
         "nonce": quantity(tx.nonce),
         "value": quantity(tx.value),
         "gas": quantity(tx.gas),
         "gasPrice": quantity(tx.gas_price),
-        "input": data(tx.data),
+        "input": f"0x{tx.data.hex()}",
         "v": quantity(parity if tx.kind else 2 * chain_id + 35 + parity),
-        "r": quantity(int.from_bytes(tx.signature[:32], "big")),
-        "s": quantity(int.from_bytes(tx.signature[32:64], "big")),
+        "r": f"0x{signature[:64].lstrip('0') or '0'}",
+        "s": f"0x{signature[64:128].lstrip('0') or '0'}",
     }
     if tx.kind:
         shown |= {"yParity": quantity(parity), "accessList": []}
