@@ -391,12 +391,11 @@ def _validate(draft: Draft) -> int:
     # One expression, since each submission passes here. Which field is wrong is found out only when one is.
     if (
         len(draft.to) == 20
-        and 0 <= draft.value <= MAX_UINT256
-        and 0 <= draft.gas_price <= MAX_UINT256
-        and 0 <= draft.gas <= MAX_UINT64
-        and 0 <= nonce <= MAX_UINT64
+        # Something is left if any of them is negative or has more bits.
+        and not (draft.value | draft.gas_price | draft.max_fee) >> 256
+        and not (draft.gas | nonce) >> 64
         and LEGACY <= draft.kind <= DYNAMIC_FEE
-        and 0 <= draft.max_tip <= draft.max_fee <= MAX_UINT256
+        and 0 <= draft.max_tip <= draft.max_fee
         and len(draft.data) <= MAX_DATA_BYTES
     ):
         return nonce

@@ -265,13 +265,22 @@ class Order:
         sender_txs.cost += entry.tx.cost
         if entry.tx.nonce != sender_txs.next_nonce:
             self._queue(sender_txs, entry)
-        else:
+        elif sender_txs.queued:
             first = len(sender_txs.pending)
             sender_txs.append(entry)
             self.pending_count += 1
-            if sender_txs.queued:
-                self._take_queued(sender_txs)
+            self._take_queued(sender_txs)
             self._lead(sender_txs, first)
+        else:
+            # As `_lead` would do: almost every transaction passes here.
+            lead = sender_txs.pending[-1].lead if sender_txs.pending else 0
+            sender_txs.append(entry)
+            self.pending_count += 1
+            if lead < entry.bid:
+                entry.lead = entry.bid
+                self._leaders.add(entry.bid, entry)
+            else:
+                entry.lead = lead
 
     def replace(self, sender_txs: SenderTxs, old: Entry, new: Entry) -> None:
         self._board.note(sender_txs.sender, 0)

@@ -18,6 +18,7 @@ from cairn.api.parameters import parse_query
 from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, keyed_item, keyed_request
 from cairn.api.rest.submission_fields import (
     FIELDS,
+    REQUIRED,
     SIGNATURE_BYTES,
     BatchResult,
     SubmissionBatch,
@@ -42,6 +43,7 @@ from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX
 from cairn.time_shares import give_way, in_slices
 
 MAX_FAUCET_BODY_BYTES = 4_096
+COMPLETE_FIELDS = len(REQUIRED) + len(("nonce", "signature"))
 
 _decode_plain = msgspec.json.Decoder(SubmissionJson).decode
 log = structlog.get_logger("cairn.api")
@@ -57,6 +59,36 @@ def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
         plain = _decode_plain(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return read_fields(body, base_fee)
+    return _complete_transfer(plain, body, base_fee) or _plain_fields(plain, body, base_fee)
+
+
+def _complete_transfer(plain: SubmissionJson, body: bytes, base_fee: int) -> tuple[Draft, bytes] | None:
+    """Most submissions: a signed legacy transfer with its nonce, and nothing else but a gas price, perhaps."""
+    value, gas, nonce, price, text = plain.value, plain.gas, plain.nonce, plain.gasPrice, plain.signature
+    colons = COMPLETE_FIELDS + 1
+    if price is UNSET:
+        colons, price = COMPLETE_FIELDS, base_fee
+    if (
+        # Each of the fields has a colon, so there is no other, none is given twice, and no text has one.
+        body.count(b":") != colons
+        or text is UNSET
+        or nonce is UNSET
+        or value.__class__ is not int
+        or price.__class__ is not int
+        # Something is left if any of them is negative or has more bits.
+        or (value | price) >> 256
+        or (gas | nonce) >> 64
+    ):
+        return None
+    signature = find_bytes(text, SIGNATURE_BYTES)
+    if signature is None:
+        return None
+    return Draft(
+        parse_address(plain.sender, "from"), parse_address(plain.to, "to"), value, gas, price, nonce
+    ), signature
+
+
+def _plain_fields(plain: SubmissionJson, body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
     value, gas, nonce, kind, text = plain.value, plain.gas, plain.nonce, plain.type, plain.signature
     price, max_fee, max_tip = plain.gasPrice, plain.maxFeePerGas, plain.maxPriorityFeePerGas
     given, reference = plain.data, plain.reference
