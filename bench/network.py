@@ -10,10 +10,12 @@ from pathlib import Path
 
 from bench.__main__ import RESULTS, save, tell
 from bench.confirmation import measure_confirmation
+from bench.light_load import light_lines, measure_light_load
 from bench.network_runs import NODES, NetworkRun, run_cairn, run_kvstore
 from bench.recovery import RecoverySampler
 from bench.report import Line
 from bench.workload import CHAIN_ID, presign, sign_transfer
+from cairn.cometbft import TomlValue
 from cairn.domain.transactions import encode_tx
 
 MIN_RATE_RATIO = 0.4
@@ -98,16 +100,42 @@ def lines(figures: Figures, sizes: Sizes) -> list[Line]:
     ]  # fmt: skip
 
 
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _setting(text: str) -> tuple[str, TomlValue]:
+    """A number or a boolean as TOML writes it, or else a string without quotes."""
+    name, value = _pair(text)
+    return name, {"true": True, "false": False}.get(value, int(value) if value.isdecimal() else value)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench-network", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: shows that it works, not how fast; no bars")
     parser.add_argument("--output", type=Path, default=RESULTS / f"network-{time.strftime('%Y%m%d-%H%M%S')}.json")
+    light = parser.add_argument_group("a light load, instead of the rounds beside kvstore")
+    light.add_argument("--rate", type=float, metavar="N", help="transactions a second, over all nodes")
+    light.add_argument("--seconds", type=float, default=20, metavar="N", help="at rest, and under that load (20)")
+    light.add_argument("--set", type=_setting, action="append", default=[], metavar="SECTION.KEY=VALUE",
+                       help="in every CometBFT's config.toml")  # fmt: skip
+    light.add_argument("--env", type=_pair, action="append", default=[], metavar="NAME=VALUE",
+                       help="in the environment of every node")  # fmt: skip
     options = parser.parse_args()
     if sys.platform != "linux":
         parser.error("the processes' cost is read from /proc: run it on Linux")
     sizes = SMOKE if options.smoke else FULL
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as scratch:
-        figures = lines(measure(Path(scratch), sizes), sizes)
+        if options.rate:
+            found = measure_light_load(
+                Path(scratch), options.rate, options.seconds, dict(options.set), dict(options.env)
+            )
+            figures = light_lines(found, options.rate)
+        else:
+            figures = lines(measure(Path(scratch), sizes), sizes)
     print(*figures, sep="\n")
     save(figures, options.output)
     return 0 if options.smoke or all(line.is_met for line in figures) else 1
