@@ -17,8 +17,9 @@ import msgspec
 from bench.confirmation import measure_confirmation
 from bench.machine import Memory, cpu_seconds, memory
 from bench.network_runs import NODES
+from bench.recovery import RecoverySampler
 from bench.report import Line
-from bench.workload import Submission, bench_genesis, presign
+from bench.workload import bench_genesis, presign
 from cairn.cometbft import TomlValue
 from tests.support.network import Network
 
@@ -51,6 +52,8 @@ class LightLoad:
     loaded: Span
     confirmation_s: Sequence[float]
     """Sorted, from the POST to the event."""
+    recovery_us: float
+    """What one signature check took beside the load: it shows how much the machine had to do for others."""
     memory: Mapping[str, Memory]
     """Of one idle node, by kind of process."""
 
@@ -70,9 +73,10 @@ def measure_light_load(
             time.sleep(seconds)
         held = {kind: memory(pids[:1]) for kind, pids in _pids(network).items()}
         measure_confirmation(network, submissions[:warm_up], rate)
-        with _span(network) as loaded:
+        with RecoverySampler() as sampler, _span(network) as loaded:
             confirmation_s = measure_confirmation(network, submissions[warm_up:], rate)
-        return LightLoad(idle[0], loaded[0], sorted(confirmation_s), held)
+            recovery_us = sampler.finish().mean_us
+        return LightLoad(idle[0], loaded[0], sorted(confirmation_s), recovery_us, held)
 
 
 @contextmanager
@@ -114,13 +118,17 @@ def light_lines(found: LightLoad, rate: float) -> list[Line]:
     ]
     lines += [
         Line("idle_blocks_per_s", "idle: blocks", idle.blocks / idle.seconds, "/s"),
-        Line("cpu_ms_per_tx", f"CPU a transaction at {rate:g}/s, {NODES} nodes", 1e3 * loaded.total_s / count, "ms", bar),
+        Line(
+            "cpu_ms_per_tx", f"CPU a transaction at {rate:g}/s, {NODES} nodes", 1e3 * loaded.total_s / count, "ms", bar
+        ),
     ]
     lines += [
         Line(f"{kind.lower()}_ms_per_tx", f"  ... of which {kind}", 1e3 * cpu_s / count, "ms")
         for kind, cpu_s in loaded.cpu_s.items()
     ]
     lines += [
+        Line("cost_ratio", "  ... in recoveries", 1e6 * loaded.total_s / count / found.recovery_us, "x"),
+        Line("recovery_us", "one bare libsecp256k1 recovery, beside the load", found.recovery_us, "us"),
         Line("blocks_per_s", f"blocks at {rate:g}/s", loaded.blocks / loaded.seconds, "/s"),
         Line("confirm_p50_ms", "POST to txConfirmed, p50", 1e3 * statistics.median(waits), "ms"),
         Line("confirm_p99_ms", "POST to txConfirmed, p99", 1e3 * waits[int(0.99 * (count - 1))], "ms"),

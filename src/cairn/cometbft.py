@@ -30,7 +30,7 @@ LARGEST_LOG_BYTES = 16 * 1024 * 1024
 
 TomlValue = str | int | bool
 
-TIMER_SLACK_S = 0.002
+TIMER_SLACK_S = 0.008
 """How much later than asked its timers may ring. Its consensus looks at the round every 100 us: without this, a node at
 rest takes 4 % of a processor core for that."""
 

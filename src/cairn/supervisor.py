@@ -208,6 +208,10 @@ class Supervisor:
                 finding = child.watch.take(now, look_at(child.pid, child.slot))
                 if finding is not None:
                     self._found(child, child.watch, finding)
+        for engine in self._engines:
+            if engine.pid is not None and engine.is_left(now):
+                log.warning("killed: it did not end with its core", process=engine.name)
+                send(signal.SIGKILL, [engine])
 
     def _found(self, child: Child, watch: ProcessWatch, finding: Finding) -> None:
         facts = {"process": child.name, "how": finding.described, "for_s": round(finding.silent_s, 1)}
@@ -228,17 +232,13 @@ class Supervisor:
         log.error("a process hangs, it is killed and started again", **facts)
 
     def _tend(self, engine: EngineChild) -> None:
-        """Start the engine once the core listens; kill one that has not ended with its core."""
-        self._timers.add(ENGINE_POLL_S, lambda: self._tend(engine))
-        now = self._timers.now()
-        if engine.pid is None:
-            listening = engine.listening()
-            if listening is not None and now >= engine.not_before:
-                engine.serves, engine.left_at = listening, None
-                self._start(engine)
-        elif engine.is_left(now):
-            log.warning("killed: it did not end with its core", process=engine.name)
-            send(signal.SIGKILL, [engine])
+        """Start the engine once the core listens."""
+        listening = engine.listening()
+        if listening is not None and self._timers.now() >= engine.not_before:
+            engine.serves, engine.left_at = listening, None
+            self._start(engine)
+        else:
+            self._timers.add(ENGINE_POLL_S, partial(self._tend, engine))
 
     def _become(self, child: Child) -> None:
         """Be the child, in the forked process. Never returns: nothing of the supervisor may run here."""
@@ -305,14 +305,16 @@ class Supervisor:
             delay_s = child.back_off_s(self._timers.now())
             log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)
             if isinstance(child, EngineChild):
-                # `_tend` starts it again, whatever its exit code was: it exits with 0 when its core is gone.
+                # Whatever its exit code was: it exits with 0 when its core is gone.
                 child.not_before = self._timers.now() + delay_s
+                self._tend(child)
             else:
                 self._timers.add(delay_s, lambda: self._start(child))
             if child is self._core:
                 for engine in self._engines:
                     # Nobody listens there any more; the next core makes a new one.
                     engine.socket.unlink(missing_ok=True)
+                    engine.left_at = self._timers.now()
 
     def _stop_asked(self, number: int) -> None:
         if self._stopped_at is None:

@@ -42,6 +42,7 @@ from cairn.domain.governance import Update
 from cairn.domain.types import Address, Phase, Tx, TxHash
 from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Feed
 from cairn.engine.embedded import ClockWatch, EmbeddedEngine, Pace, Pruning
+from cairn.engine.network.block_pause import read_block_pause_s
 from cairn.engine.network.engine import NetworkEngine
 from cairn.engine.signing import BlockSigner
 from cairn.engine.tree_upkeep import TreeUpkeep
@@ -144,6 +145,7 @@ class Core(CoreGateway):
             halt_after_s=settings.halt_after_s,
             snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
+            block_pause_s=read_block_pause_s(Path(settings.cometbft_home)) if settings.cometbft_home else 0.0,
         )
 
     def _build_controls(self) -> DevControls | NoDevControls:

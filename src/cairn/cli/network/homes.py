@@ -46,7 +46,9 @@ CONFIGURATION: dict[str, TomlValue] = {
     # A block every few seconds shows that an idle network works, and advances its clock.
     "consensus.create_empty_blocks_interval": "5s",
     "consensus.timeout_propose": "2s",
-    "consensus.timeout_commit": "300ms",
+    "consensus.timeout_commit": "400ms",
+    # Votes wait for that at each step of a round. With the default, 100ms, that is most of what a block takes.
+    "consensus.peer_gossip_sleep_duration": "25ms",
     "mempool.size": 10_000,
     "mempool.cache_size": 20_000,
     "mempool.max_txs_bytes": 64 * 1024 * 1024,

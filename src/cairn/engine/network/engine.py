@@ -50,11 +50,13 @@ class NetworkEngine:
         halt_after_s: float,
         snapshot_interval: int,
         retain_blocks: int,
+        block_pause_s: float = 0.0,
     ) -> None:
         """`on_committed` must remove the block's transactions from the pool; `on_dropped` is called with what was
         dropped.
 
-        `on_committing` is called before the state changes.
+        `on_committing` is called before the state changes. CometBFT proposes no block earlier than `block_pause_s`
+        after the one before it.
         """
         rules = chain.genesis.rules
         self._chain = chain
@@ -69,7 +71,9 @@ class NetworkEngine:
         timeouts_s = RPC_TIMEOUT_S, STATUS_TIMEOUT_S, STATUS_TIMEOUT_S, STATUS_TIMEOUT_S
         self._calls = [Rpc(rpc_address, timeout_s) for timeout_s in timeouts_s]
         wait_is_over = asyncio.Event()
-        self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)
+        self._outbox = Outbox(
+            pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time, block_pause_s=block_pause_s
+        )
         self.wake = self._outbox.wake
         self.deciding = self._outbox.deciding
         self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._parsed_txs, self._calls[0], rules.chain_id)

@@ -36,6 +36,13 @@ SCAN_SHARE = 20
 """The pause after a scan is at least this many times as long as the scan."""
 BUSY = 8
 """After sending this many, the next sending waits longer, since each batch costs every node a recheck per block."""
+MOST_JUST_IN_TIME = 64
+"""After sending more than this, nothing is held back until shortly before the next block: every node has to check it
+all before that block is proposed."""
+LATE_FACTOR, IN_TIME_FACTOR = 1.5, 0.99
+"""By how much the time ahead of a proposal grows when it was too short, and shrinks when it was not."""
+MOST_AHEAD = 0.75
+"""It is at most this part of the pause between blocks: only what was held back shows whether it is long enough."""
 FULL = "mempool is full"
 TOO_LARGE = "Tx too large"
 
@@ -47,15 +54,19 @@ class Timing(NamedTuple):
     resend_after_s: float = 3.0
     stale_after_s: float = 20.0
     """Peers may have refused what has waited this long, and CometBFT offers a transaction to each peer only once."""
-    gather_s: float = 0.05
+    gather_s: float = 0.1
     """Pause after a sending. What arrives meanwhile is sent in one batch."""
+    ahead_s: float = 0.12
+    """How long before the next block can be proposed its transactions are sent, at first. The proposer must have them
+    by then, so this grows when a block comes without them, and shrinks a little with each block that has them."""
+    least_ahead_s: float = 0.08
     gather_busy_s: float = 0.5
     """The pause on a busy node."""
     quiet_s: float = 0.1
     """If nothing has arrived for this long, a busy node no longer waits for more."""
     held_s: float = 1.0
-    """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in
-    that block, and every node would check it again after it."""
+    """How long a node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in that
+    block, and every node would check it again after it."""
 
 
 USUAL = Timing()
@@ -93,14 +104,20 @@ class Outbox:
         clock: Callable[[], float],
         work_clock: Callable[[], float],
         timing: Timing = USUAL,
+        block_pause_s: float = 0.0,
     ) -> None:
-        """`clock` is monotonic; `work_clock` counts only while this process works."""
+        """`clock` is monotonic; `work_clock` counts only while this process works.
+
+        No block is proposed earlier than `block_pause_s` after the one before it.
+        """
         self._pool = pool
         self._overlay = overlay
         self._wait_is_over = wait_is_over
         self._clock = clock
         self._work_clock = work_clock
         self._timing = timing
+        self._block_pause_s = block_pause_s
+        self._ahead_s = timing.ahead_s
         self._most = MOST
         """How many transactions a batch has."""
         self._next_seq = 0
@@ -109,12 +126,19 @@ class Outbox:
         self._is_woken = False
         self._is_deciding = False
         self._is_busy = False
+        self._are_many = False
         self._is_blocked = False
         """CometBFT's mempool was full; it may have room again after a block."""
         self._scan_at = 0.0
         """The next scan is not before this time, unless CometBFT restarts or makes room."""
         self._send_at = 0.0
         """New arrivals are gathered until this time."""
+        self._calm_until = 0.0
+        """What is sent before this time is in no earlier block than what is sent at it."""
+        self._was_calm = False
+        """What is sent next was held back until that time."""
+        self._just_in_time: Tx | None = None
+        """The first transaction that was, for the next block."""
 
     # What happens.
 
@@ -129,6 +153,8 @@ class Outbox:
 
     def committed(self, txs: Sequence[Tx]) -> None:
         """These were removed from the pool."""
+        self._learn_ahead()
+        self._calm_until = self._clock() + self._block_pause_s - self._ahead_s
         self._decided()
         # A block may fill the gap before a queued transaction, or make room in CometBFT's mempool.
         if self._is_blocked or self._makes_pending(txs):
@@ -157,6 +183,16 @@ class Outbox:
                 return True
         return False
 
+    def _learn_ahead(self) -> None:
+        """See whether what was sent for this block is in it."""
+        sent, self._just_in_time = self._just_in_time, None
+        if sent is None:
+            return
+        if sent.hash in self._pool.order.entries:
+            self._ahead_s = min(MOST_AHEAD * self._block_pause_s, LATE_FACTOR * self._ahead_s)
+        else:
+            self._ahead_s = max(self._timing.least_ahead_s, IN_TIME_FACTOR * self._ahead_s)
+
     def _decided(self) -> None:
         self._is_deciding = False
         self._end_wait_for(_Event.DECIDED)
@@ -179,29 +215,36 @@ class Outbox:
         """Endless; the caller sends back the result of each batch."""
         while True:
             yield from self._until(_Event.WOKEN, self._scan_at, lambda: self._is_woken)
-            self._is_woken = False
-            yield from self._until_decided()
+            self._is_woken = self._was_calm = False
+            yield from self._until_useful()
             if self._clock() >= self._scan_at:
                 due = self._scan()
             elif self._is_blocked:
                 continue
             else:
                 yield from self._until_gathered()
-                yield from self._until_decided()
+                yield from self._until_useful()
                 due = self._new()
             if due:
                 yield from self._send(due)
 
-    def _until(self, event: _Event, at: float, is_over: Callable[[], bool]) -> Steps:
+    def _until(self, event: _Event | None, at: float, is_over: Callable[[], bool]) -> Steps:
         self._waits_for = event
         while not is_over() and (left_s := at - self._clock()) > 0:
             yield left_s
         self._waits_for = None
 
-    def _until_decided(self) -> Steps:
-        if self._is_busy:
-            held_until = self._clock() + self._timing.held_s
-            yield from self._until(_Event.DECIDED, held_until, lambda: not self._is_deciding)
+    def _until_useful(self) -> Steps:
+        """Until no block is being decided, and the next one can be proposed soon: what is sent earlier is in no earlier
+        block."""
+        held_until = self._clock() + self._timing.held_s
+        yield from self._until(_Event.DECIDED, held_until, lambda: not self._is_deciding)
+        # That block takes too long: nobody waits for it again.
+        self._is_deciding = False
+        if self._clock() < self._calm_until and not self._are_many:
+            self._was_calm = True
+            # One block's pause, even if others come meanwhile: a node that catches up gets many.
+            yield from self._until(None, self._calm_until, lambda: False)
 
     def _until_gathered(self) -> Steps:
         quiet_s = self._timing.quiet_s
@@ -267,6 +310,10 @@ class Outbox:
     def _send(self, due: Iterable[Entry]) -> Steps:
         """Send all that is due, in order, until CometBFT accepts no more. The next scan finds the rest."""
         wanted = self._still_wanted(due)
+        if self._was_calm and wanted:
+            self._just_in_time = wanted[0].tx
+            # What comes later would be late for the next block.
+            self._is_deciding = True
         at = 0
         while at < len(wanted):
             end = self._end_of_batch(wanted, at)
@@ -277,6 +324,7 @@ class Outbox:
             if result is _Result.TAKEN:
                 at = end
         self._is_busy = len(wanted) >= BUSY
+        self._are_many = len(wanted) > MOST_JUST_IN_TIME
         self._send_at = self._clock() + (self._timing.gather_busy_s if self._is_busy else self._timing.gather_s)
 
     def _still_wanted(self, due: Iterable[Entry]) -> list[Entry]:

@@ -10,7 +10,17 @@ from cairn.domain.genesis import dev_genesis
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Account, Address, Tx, TxHash
 from cairn.engine.network.bundle import MOST, MOST_BYTES, encode_bundle
-from cairn.engine.network.outbox import BUSY, USUAL, Answer, Batch, Outbox
+from cairn.engine.network.outbox import (
+    BUSY,
+    IN_TIME_FACTOR,
+    LATE_FACTOR,
+    MOST_AHEAD,
+    MOST_JUST_IN_TIME,
+    USUAL,
+    Answer,
+    Batch,
+    Outbox,
+)
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import CometBftRefusal, RpcAway
 from cairn.mempool.order import HERE, RETURNED, SENT, Delivery, Entry
@@ -23,17 +33,22 @@ REFUSED = CometBftRefusal(-32603, "Internal error", "something else")
 
 
 class State:
+    nonce = 0
+
     def account(self, address: Address) -> Account:
-        return Account(10**22, 0)
+        return Account(10**22, self.nonce)
 
 
 class Scene:
-    def __init__(self) -> None:
+    def __init__(self, block_pause_s: float = 0.0) -> None:
         self.now = 1_000.0
         self.waits_ended = 0
-        self.pool = Mempool(dev_genesis().rules, PoolLimits(), State())
+        self.state = State()
+        self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
         self.overlay = Overlay(State())
-        self.outbox = Outbox(self.pool, self.overlay, self._end_wait, lambda: self.now, lambda: 0.0)
+        self.outbox = Outbox(
+            self.pool, self.overlay, self._end_wait, lambda: self.now, lambda: 0.0, block_pause_s=block_pause_s
+        )
         self._steps = self.outbox.steps()
         self.step: Batch | float = next(self._steps)
 
@@ -79,6 +94,23 @@ class Scene:
                 return nonces(self.step)
             self.pass_time()
         pytest.fail("nothing is sent")
+
+    def confirm(self, *nonces: int) -> None:
+        """A block with these is committed."""
+        txs = [signed(nonce) for nonce in nonces]
+        self.state.nonce += len(txs)
+        self.pool.confirm(txs)
+        self.outbox.committed(txs)
+
+    def send_late(self, *nonces: int) -> float:
+        """They arrive right after a block; how long it takes until they are sent."""
+        arrived_at = self.now
+        self.admit(*nonces)
+        self.go_on()
+        assert self.batch() == list(nonces)
+        sent_at = self.now
+        self.go_on()
+        return sent_at - arrived_at
 
 
 def nonces(txs: Sequence[Tx]) -> list[int]:
@@ -291,3 +323,106 @@ def test_transfers_without_data_are_sent_512_at_a_time(scene: Scene) -> None:
     assert scene.outbox._end_of_batch(entries, 0) == MOST
     bundle = encode_bundle([encode_tx(entry.tx, MAX_UINT64) for entry in entries[:MOST]])
     assert len(bundle) <= MOST_BYTES + 1
+
+
+PAUSE_S = 0.4
+
+
+class TestJustInTime:
+    """Between two blocks, what arrives is sent at once shortly before the next one can be proposed."""
+
+    @pytest.fixture
+    def scene(self) -> Scene:
+        return Scene(PAUSE_S)
+
+    def test_without_a_block_before_it_a_transaction_is_sent_at_once(self, scene: Scene) -> None:
+        assert scene.send_late(0) == 0
+
+    def test_what_arrives_after_a_block_is_sent_together_ahead_of_the_next(self, scene: Scene) -> None:
+        scene.confirm()
+        began_at = scene.now
+        scene.admit(0)
+        scene.go_on()
+        scene.now += 0.1
+        scene.admit(1)
+        scene.go_on()
+        assert scene.batch() == [0, 1]
+        assert scene.now - began_at == pytest.approx(PAUSE_S - USUAL.ahead_s)
+
+    def test_what_arrives_later_than_that_is_sent_at_once(self, scene: Scene) -> None:
+        scene.confirm()
+        scene.now += PAUSE_S - USUAL.ahead_s
+        assert scene.send_late(0) == 0
+
+    def test_a_block_without_it_makes_the_next_sending_earlier_and_one_with_it_later(self, scene: Scene) -> None:
+        scene.confirm()
+        scene.send_late(0)
+        # The next block comes too early for it.
+        scene.confirm()
+        too_late_s = LATE_FACTOR * USUAL.ahead_s
+        assert scene.send_late(1) == pytest.approx(PAUSE_S - too_late_s)
+        scene.confirm(0, 1)
+        assert scene.send_late(2) == pytest.approx(PAUSE_S - IN_TIME_FACTOR * too_late_s)
+
+    def test_a_part_of_the_pause_is_calm_even_if_all_is_late(self, scene: Scene) -> None:
+        """Else nothing would show that things are in time again."""
+        scene.confirm()
+        waited_s = 0.0
+        for nonce in range(5):
+            waited_s = scene.send_late(nonce)
+            scene.confirm()
+        assert waited_s == pytest.approx(PAUSE_S * (1 - MOST_AHEAD))
+
+    def test_while_all_is_in_time_the_time_ahead_shrinks_to_its_least(self, scene: Scene) -> None:
+        scene.confirm()
+        waited_s = 0.0
+        for nonce in range(200):
+            waited_s = scene.send_late(nonce)
+            scene.confirm(nonce)
+        assert waited_s == pytest.approx(PAUSE_S - USUAL.least_ahead_s)
+
+    def test_what_waited_for_no_block_says_nothing_about_the_time_ahead(self, scene: Scene) -> None:
+        scene.send_late(0)
+        scene.confirm()
+        assert scene.send_late(1) == pytest.approx(PAUSE_S - USUAL.ahead_s)
+
+    def test_after_many_nothing_is_held_back(self, scene: Scene) -> None:
+        many = range(MOST_JUST_IN_TIME + 1)
+        scene.confirm()
+        assert scene.send_late(*many) > 0
+        scene.confirm(*many)
+        assert scene.send_late(len(many)) < PAUSE_S - USUAL.ahead_s
+
+    def test_while_a_block_is_decided_nothing_is_sent_for_a_while(self, scene: Scene) -> None:
+        scene.outbox.deciding()
+        assert scene.send_late(0) == pytest.approx(USUAL.held_s)
+
+    def test_what_comes_after_the_sending_waits_for_the_next_block(self, scene: Scene) -> None:
+        scene.confirm()
+        scene.send_late(0)
+        scene.admit(1)
+        scene.go_on()
+        scene.now += 0.2
+        scene.confirm(0)
+        committed_at = scene.now
+        scene.go_on()
+        assert scene.batch() == [1]
+        assert scene.now - committed_at == pytest.approx(PAUSE_S - IN_TIME_FACTOR * USUAL.ahead_s)
+
+    def test_without_a_next_block_what_comes_after_the_sending_waits_for_a_while(self, scene: Scene) -> None:
+        scene.confirm()
+        scene.send_late(0)
+        assert scene.send_late(1) == pytest.approx(USUAL.held_s)
+        assert scene.send_late(2) == pytest.approx(USUAL.gather_s)
+
+    def test_a_node_that_gets_block_after_block_sends_in_time(self, scene: Scene) -> None:
+        scene.confirm()
+        began_at = scene.now
+        scene.admit(0)
+        for _ in range(100):
+            scene.go_on()
+            if isinstance(scene.step, list):
+                break
+            scene.now += 0.01
+            scene.confirm()
+        assert scene.now - began_at < 2 * PAUSE_S
