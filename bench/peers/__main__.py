@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,8 @@ def main() -> int:
     targets = options.peers or [name for name in TARGETS if is_installed(name)]
     missing = [name for name in TARGETS if name not in targets]
     began = time.monotonic()
+    # A run that is stopped ends its chains, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
     def tell(message: str) -> None:
         print(f"{time.monotonic() - began:6.0f} s  {message}", file=sys.stderr, flush=True)

@@ -34,11 +34,11 @@ INSTANT: dict[str, Callable[[Session], Figures]] = {
 }
 TEMPORARY: dict[str, Callable[[Session], Figures]] = {"instant-dev": Session.measure_temporary}
 """On a dev chain of Cairn, which keeps nothing, as those of the others."""
-ONCE: dict[str, tuple[Callable[[Session], Figures], int]] = {
-    "many-sockets": (Session.measure_many_sockets, 0),
-    "sustained": (Session.measure_sustained, 1),
+ONCE: dict[str, tuple[Callable[[Session], Figures], int, tuple[str, ...]]] = {
+    "many-sockets": (Session.measure_many_sockets, 0, ("cairn-rest", "cairn-rpc", "geth", "anvil")),
+    "sustained": (Session.measure_sustained, 1, ("cairn-rest", "geth", "anvil")),
 }
-"""In the first round only, on a chain of their own, with that interval of blocks."""
+"""After the rounds, on a chain of their own, with that interval of blocks, on those targets: they take long."""
 START = "start"
 ROWS = (START, *INTERVAL, *INSTANT, *TEMPORARY, *ONCE)
 NOT_REPEATED = (START, "write", "mixed", "mempool", *ONCE)
@@ -64,14 +64,17 @@ class Comparison:
         submissions = self._presign()
         for number in range(self.rounds):
             for name in self.targets:
-                if number == 0 or not TARGETS[name].is_slow:
-                    self._turn(number, name, submissions)
+                if number == 0 or TARGETS[name].is_fast:
+                    self._turn(number, name, submissions, self.rows)
+        if self.sizes.attempts > 1:
+            for name in self.targets:
+                self._turn(self.rounds, name, submissions, self._disturbed_rows(name))
         for row in [each for each in ONCE if each in self.rows]:
-            work, interval_s = ONCE[row]
+            work, interval_s, targets = ONCE[row]
             if row == "sustained":
                 self.tell(f"signing {self.sizes.sustained_writes:,} transfers for the sustained load")
                 submissions = presign(self.sizes.sustained_writes + self.sizes.warm_up, self.sizes.accounts)
-            for name in [each for each in self.targets if TARGETS[each].has_long_rows]:
+            for name in [each for each in self.targets if each in targets]:
                 self._session(0, name, submissions, {row: work}, interval_s)
 
     def _presign(self) -> list[Submission]:
@@ -80,11 +83,17 @@ class Comparison:
         self.tell(f"signing {count:,} transfers ahead of time")
         return presign(count, sizes.accounts)
 
-    def _turn(self, number: int, name: str, submissions: Sequence[Submission]) -> None:
-        if START in self.rows:
+    def _disturbed_rows(self, name: str) -> list[str]:
+        """Rows in which no run was undisturbed: they get one round more."""
+        tried = {each.measurement for each in self.samples if each.target == name and each.is_disturbed}
+        quiet = {each.measurement for each in self.samples if each.target == name and not each.is_disturbed}
+        return [row for row in self.rows if row in tried - quiet]
+
+    def _turn(self, number: int, name: str, submissions: Sequence[Submission], rows: Sequence[str]) -> None:
+        if START in rows:
             self._session(number, name, [], {START: Session.measure_start}, 1)
         for works, interval_s in ((INTERVAL, 1), (INSTANT, 0), (TEMPORARY, 0)):
-            chosen = {row: work for row, work in works.items() if row in self.rows}
+            chosen = {row: work for row, work in works.items() if row in rows}
             if chosen and (works is not TEMPORARY or TARGETS[name].is_ours):
                 self._session(number, name, submissions, chosen, interval_s)
 

@@ -1,8 +1,10 @@
 """The comparison with other chains: which runs count, what is made of them, and how it is shown."""
 
 import argparse
+import dataclasses
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -14,9 +16,10 @@ from bench.peers.ledger import Ledger
 from bench.peers.plots import plot
 from bench.peers.process_tree import Disturbance, Usage, descendants
 from bench.peers.report import bars_table, cell, notes, page, table, verdicts
-from bench.peers.rounds import measured
+from bench.peers.rounds import Comparison, measured
 from bench.peers.rows import ROWS
 from bench.peers.samples import Figure, Machine, Results, Sample, figure, thrown_away
+from bench.peers.session import SMOKE
 from bench.peers.sockets import is_text_frame, split_frames
 from bench.workload import BALANCE, GAS_PRICE, account, sign_transfer
 from cairn.domain.types import TRANSFER_GAS
@@ -88,6 +91,37 @@ def test_a_run_that_fails_leaves_its_reason() -> None:
 
     found = measured("geth", "tx", 0, fail, 0.0)
     assert (found.error, found.figures) == ("the balance is wrong", {})
+
+
+class Counted(Comparison):
+    """Counts sessions instead of running them. All but the first run of each row on a target are undisturbed."""
+
+    turns: ClassVar[list[tuple[int, str, tuple[str, ...]]]] = []
+
+    def _session(self, number: int, name: str, submissions: object, works: Any, interval_s: int) -> None:
+        self.turns.append((number, name, tuple(works)))
+        for row in works:
+            is_disturbed = name == "geth" and row == "write" and number < 2
+            self.samples.append(Sample(name, row, number, is_disturbed=is_disturbed))
+
+
+def test_chains_take_turns_and_disturbed_rows_get_one_round_more(tmp_path: Path) -> None:
+    sizes = dataclasses.replace(SMOKE, attempts=2)
+    targets, rows = ["cairn-rest", "geth", "ganache"], ["write", "tx", "instant-dev"]
+    comparison = Counted(tmp_path, sizes, rows, targets, 2, lambda _: None, lambda _: None)
+    Counted.turns.clear()
+    comparison.run()
+    both = ("write", "tx")
+    assert Counted.turns == [
+        (0, "cairn-rest", both),
+        (0, "cairn-rest", ("instant-dev",)),
+        (0, "geth", both),
+        (0, "ganache", both),
+        (1, "cairn-rest", both),
+        (1, "cairn-rest", ("instant-dev",)),
+        (1, "geth", both),
+        (2, "geth", ("write",)),
+    ]
 
 
 def test_only_living_processes_are_descendants() -> None:
