@@ -13,11 +13,13 @@ from cairn.api import app, chain_view
 from cairn.api.rpc.caller import LARGE_AT_ONCE, Caller, LargeAnswers, current_caller
 from cairn.api.rpc.dispatch import handler_of
 from cairn.api.server import access
+from cairn.api.server.exchange import Exchange
 from cairn.api.server.http_protocol import HALF_CLOSED_S
 from cairn.api.server.middleware import Edge
 from cairn.config import Settings
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
+from cairn.time_shares import TimeShares
 from tests.support.callers import UNLIMITED
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
@@ -112,6 +114,42 @@ async def test_the_application_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch
         for headers, expected in ([], []), ([APPLICATION], ["/rpc"]):
             assert (await client.ask(call(CHAIN, *headers))).json()["result"] == hex(CHAIN_ID)
             assert asked == expected
+
+
+def begun(server: RestServer, body: bytes) -> object:
+    """What the route makes of a call: the answer, or what it waits for."""
+    request = Exchange()
+    request.body, request.payer, request.address = body, "127.0.0.1", "127.0.0.1"
+    request.connection = server.connections[0]
+    route = server.server._state.hot._posts[b"/rpc"]  # type: ignore[attr-defined]
+    return route.begin(request, 0.0)
+
+
+async def test_a_call_takes_a_task_only_if_it_waits_for_something_that_is_left_to_do(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with server.client() as client:
+        await client.ask(call(CHAIN))
+        await check_tasks(server, monkeypatch)
+
+
+async def check_tasks(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for body in (CHAIN, NOTIFICATION, message("eth_noSuchMethod"), message("eth_chainId", 1)):
+        assert isinstance(begun(server, body), bytes)
+    submitted = begun(server, message("eth_sendRawTransaction", "0x" + encode_tx(signed(0), CHAIN_ID).hex()))
+    assert isinstance(submitted, asyncio.Future)
+    assert not isinstance(submitted, asyncio.Task)
+    server.core.admit_all()
+    assert (await submitted).tx_hash == signed(0).hash
+    for body in (message("eth_getFilterChanges", 1), b"[" + CHAIN + b"]"):
+        asked = begun(server, body)
+        assert isinstance(asked, asyncio.Task)
+        assert await asked
+    # While others wait for their turn, it waits behind them.
+    monkeypatch.setattr(TimeShares, "begin", lambda *_: None)
+    waiting = begun(server, CHAIN)
+    assert isinstance(waiting, asyncio.Task)
+    assert json.loads(await waiting)["result"] == hex(CHAIN_ID)
 
 
 async def test_each_call_counts_as_a_request(monkeypatch: pytest.MonkeyPatch) -> None:

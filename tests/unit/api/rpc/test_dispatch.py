@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from cairn.api.rpc.calls import MAX_BATCH, MAX_CALL_BYTES, MOST_COMMAS, PARSED_A
 from cairn.api.rpc.dispatch import AT_ONCE, Dispatcher, Handler, Later, Params, Promised, handler_of
 from cairn.api.rpc.values import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
+from cairn.time_shares import SLICE_S
 from tests.support.callers import UNLIMITED
 
 FORMS = ["at once", "later", "promised"]
@@ -231,6 +233,24 @@ def test_others_have_their_turns_while_a_long_batch_is_parsed(bench: Bench) -> N
 
     assert len(message) > 1_000_000
     assert asyncio.run(turns()) > 20
+
+
+async def test_others_have_their_turns_while_the_calls_of_a_batch_are_answered_at_once() -> None:
+    def work(params: Params) -> object:
+        ends_at = time.perf_counter() + SLICE_S / 10
+        while time.perf_counter() < ends_at:
+            pass
+        return "done"
+
+    dispatcher, bench = Dispatcher({"work": work}, lambda failure: None), Bench("at once")
+    answering = asyncio.ensure_future(dispatcher.answer(json.dumps([call("work")] * 300).encode(), bench))
+    turns = 0
+    while not answering.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert len(json.loads(answering.result() or b"")) == 300
+    # Each turn is a slice at most, and the call that ends it.
+    assert turns > 20
 
 
 def test_calls_of_a_batch_beyond_its_size_limit_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
