@@ -173,7 +173,11 @@ class ReadyReads(RuleBasedStateMachine):
             self.gateway.asked = 0
             for address in SHOWN:
                 assert self.hot.at_once(get(f"/account/0x{address.hex()}")) is not None
-            assert self.hot.at_once(get("/chain")) is not None
+            for target in ("/chain", *(f"/tx/{tx_hash}" for tx_hash in self.txs[-6:])):
+                answer = self.hot.at_once(get(target)) or await self.hot.answer()
+                # Who asks for one that is unknown or was dropped asks the core.
+                assert self.gateway.asked == 0 or b" 404 " in answer.status
+                self.gateway.asked = 0
             assert self.gateway.asked == 0, "it was asked before, and nothing has changed"
 
         if hasattr(self, "hot"):

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from cairn.api.chain_reads import ChainReads, reverted_meanwhile
+from cairn.api.pending_answers import PendingAnswers
 from cairn.board import Board
 from cairn.core.gateway import ChainInfo
 from cairn.domain.errors import (
@@ -67,6 +68,7 @@ class ChainView(ChainReads):
         """`chain_id` is for answers before the core has announced it. `board` is that of the node's cores."""
         super().__init__()
         self.board = board or Board()
+        self.pending = PendingAnswers(self.board)
         self.genesis_file = genesis_file
         """The canonical genesis.json: all that whoever checks a proof needs besides the proof."""
         self._scratch_dir = scratch_dir
@@ -113,6 +115,7 @@ class ChainView(ChainReads):
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id, self.reverts = info, info.chain_id, info.reverts
+        self.pending.clear()
         self.generation = info.generation if info.generation % 2 else -1
         # The core announces its head next; earlier announcements may be of blocks that were reverted.
         self.announced = -1

@@ -1,4 +1,4 @@
-"""Reads that are answered without the application: of accounts, blocks, confirmed transactions and the chain.
+"""Reads that are answered without the application: of accounts, blocks, transactions and the chain.
 
 A route answers what this worker can tell at once, and leaves everything else, refusals too, to the application. What it
 answers, the application would answer with the same headers and bytes.
@@ -47,18 +47,24 @@ class ReadRoute:
         raise AssertionError("it answers at once")
 
 
-class ConfirmedRoute(ReadRoute):
-    """GET /tx/{hash} of a transaction that is confirmed here; for any other the application asks further."""
+class TxRoute(ReadRoute):
+    """GET /tx/{hash} of a transaction that is confirmed here, or was pending and has not changed since."""
 
     def __init__(self, view: ChainView, heads: Heads) -> None:
         self._view = view
         self._heads = heads
 
     def begin(self, request: Exchange, used_s: float) -> bytes | None:
-        target = request.target
+        target, view = request.target, self._view
         try:
             # Behind the 0x.
-            body = self._view.find_confirmed(TxHash(unhexlify(target[6:70])))
+            tx_hash = TxHash(unhexlify(target[6:70]))
+            pending = view.pending.find(tx_hash)
+            if pending is not None and (request.is_behind or not view.is_at_head()):
+                # What was submitted before it may replace it, or the core is away.
+                return None
+            # In this order: a block that has it is shown before the board shows that the mempool has let it go.
+            body = view.find_confirmed(tx_hash) or pending
         except (HexError, NodeError):
             return None
         if body is None:
@@ -195,12 +201,12 @@ class ReadRoutes:
 
     def __init__(self, view: ChainView, nonces: NextNonces, heads: Heads) -> None:
         self._block = BlockRoute(view, heads)
-        confirmed, account = ConfirmedRoute(view, heads), AccountRoute(view, nonces, heads)
+        tx, account = TxRoute(view, heads), AccountRoute(view, nonces, heads)
         self._chain = ChainRoute(view, heads)
         self._by_length: dict[int, tuple[bytes, int, HotRoute]] = {}
         """Where the length of the target is that of one route only: how it begins, and where its name ends."""
         for start, characters, route in (
-            (TX, HASH_CHARACTERS, confirmed),
+            (TX, HASH_CHARACTERS, tx),
             (ACCOUNT, ADDRESS_CHARACTERS, account),
             (BLOCK, HASH_CHARACTERS, self._block),
         ):

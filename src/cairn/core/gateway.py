@@ -64,6 +64,8 @@ class PendingTx(msgspec.Struct, frozen=True, omit_defaults=True, tag="pending"):
     """If it is not: what the mempool has instead, of the same sender and nonce."""
     waits_for_nonce: int | None = None
     """If it is queued: the first nonce of its sender that is missing."""
+    changes: int = -1
+    """Those of its sender on the board, unless in a list. While they and the chain are the same, so is all this."""
 
 
 class DroppedTx(msgspec.Struct, frozen=True, tag="dropped"):

@@ -336,10 +336,11 @@ class TxLookups(MempoolCalls):
     def _find_now(self, tx_hash: TxHash) -> TxStatus | None:
         entry = self._pool.find(tx_hash)
         if entry is not None:
-            return self._pending(entry)
+            return self._pending(entry, self._changes_of(entry.tx))
         left = self._pool.unheld.by_hash.get(tx_hash)
         if left is not None:
-            return PendingTx(left.tx, left.received_at, left.reason, self._pool.find_replacement(left.tx))
+            replacement = self._pool.find_replacement(left.tx)
+            return PendingTx(left.tx, left.received_at, left.reason, replacement, changes=self._changes_of(left.tx))
         if self._closed:
             return None
         location = self._chain.find_location(tx_hash)
@@ -354,8 +355,12 @@ class TxLookups(MempoolCalls):
         items = [self._pending(entry) for entry in page.entries]
         return PendingPage(items, page.total, page.next, self._pool.pending_count)
 
-    def _pending(self, entry: Entry) -> PendingTx:
-        return PendingTx(entry.tx, entry.received_at, waits_for_nonce=self._pool.find_missing_nonce(entry))
+    def _pending(self, entry: Entry, changes: int = -1) -> PendingTx:
+        missing = self._pool.find_missing_nonce(entry)
+        return PendingTx(entry.tx, entry.received_at, waits_for_nonce=missing, changes=changes)
+
+    def _changes_of(self, tx: Tx) -> int:
+        return self._chain.board.changes_of(tx.sender)
 
 
 def validator_set(chain: ChainStore) -> ValidatorSet:

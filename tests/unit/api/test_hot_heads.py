@@ -11,7 +11,7 @@ from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.hot_routes import MAX_HOT_BODY_BYTES, CallRoute, HealthRoute, HotRoutes, SubmitRoute
-from cairn.api.read_routes import AccountRoute, BlockRoute, ChainRoute, ConfirmedRoute
+from cairn.api.read_routes import AccountRoute, BlockRoute, ChainRoute, TxRoute
 from cairn.api.server.exchange import Exchange, HotRoute
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.server_state import ServerState
@@ -115,7 +115,7 @@ def test_another_target_is_not_for_a_hot_route(target: bytes) -> None:
     assert post(HOST, TYPE, b"Content-Length: 5", target=target) is None
 
 
-@pytest.mark.parametrize(("start", "kind"), [(HASH, ConfirmedRoute), (ACCOUNT, AccountRoute), (BLOCK, BlockRoute)])
+@pytest.mark.parametrize(("start", "kind"), [(HASH, TxRoute), (ACCOUNT, AccountRoute), (BLOCK, BlockRoute)])
 def test_lookups(start: bytes, kind: type) -> None:
     for target in (start, start + STRINGS):
         assert route_of(b"GET %b HTTP/1.1" % target, HOST, b"User-Agent: x") is kind

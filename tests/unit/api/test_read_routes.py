@@ -13,9 +13,9 @@ from cairn.api.server import access
 from cairn.board import Board
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.types import Address
-from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, make_block, opened_core, settings, signed
 from tests.support.direct_worker import Answer, CurrentCore, DirectWorker, get
-from tests.support.rest_node import body_of
+from tests.support.rest_node import body_of, hash_of
 
 SENDER = "/account/0x" + ACCOUNTS[0].hex()
 
@@ -37,6 +37,12 @@ class Served:
     async def next_nonce(self, target: str = SENDER) -> tuple[int, int]:
         account, asked = await self.read(target)
         return account["pendingNonce"], asked
+
+
+def post(fields: object) -> bytes:
+    body = json.dumps(fields).encode()
+    head = "POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 @pytest.fixture
@@ -94,13 +100,45 @@ async def test_what_the_core_answered_late_is_not_kept(served: Served, monkeypat
 
 
 async def test_a_submission_before_it_on_the_connection_counts(served: Served) -> None:
-    body = json.dumps(body_of(signed(0))).encode()
-    head = (
-        f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    served.worker.at_once(head.encode() + body + get(SENDER) + get("/chain"))
+    served.worker.at_once(post(body_of(signed(0))) + get(SENDER) + get("/chain"))
     submitted, account, chain = [json.loads((await served.worker.answer()).body) for _ in range(3)]
     assert (submitted["status"], account["pendingNonce"], chain["mempool"]["pending"]) == ("pending", 1, 1)
+
+
+async def test_a_pending_transaction_is_asked_for_once_until_its_sender_has_another(served: Served) -> None:
+    tx, core = "/tx/" + hash_of(signed(1)), served.core
+    await core.submit(signed(1))
+    shown, _ = await served.read(tx)
+    assert shown["queued"] is True
+    assert await served.read(tx) == (shown, 0)
+    assert (await served.read(tx + "?amounts=string"))[1] == 0
+    await core.submit(signed(0, sender=1))
+    assert await served.read(tx) == (shown, 0), "another sender's"
+    await core.submit(signed(0))
+    shown, asked = await served.read(tx)
+    assert ("queued" in shown, asked) == (False, 1)
+    make_block(core)
+    shown, asked = await served.read(tx)
+    assert (shown["status"], asked) == ("confirmed", 0)
+
+
+async def test_a_replacement_before_it_on_the_connection_counts(served: Served) -> None:
+    old, new = signed(0), signed(0, gas_price=2 * GWEI)
+    await served.core.submit(old)
+    lookup = "/tx/" + hash_of(old)
+    assert [await served.read(lookup) for _ in range(2)][1][1] == 0
+    served.worker.at_once(post(body_of(new)) + get(lookup))
+    assert json.loads((await served.worker.answer()).body)["status"] == "pending"
+    assert json.loads((await served.worker.answer()).body)["reason"] == "replaced"
+
+
+async def test_what_another_core_said_of_a_pending_transaction_is_void(served: Served) -> None:
+    view = served.worker.view
+    await served.core.submit(signed(0))
+    await served.read("/tx/" + hash_of(signed(0)))
+    assert len(view.pending) == 1
+    view.on_info(served.core.info())
+    assert len(view.pending) == 0
 
 
 async def test_while_the_core_is_away_the_application_says_so(served: Served) -> None:

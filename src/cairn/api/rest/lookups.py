@@ -127,7 +127,7 @@ class Lookups:
     async def _look_up(self, tx_hash: TxHash) -> tuple[bytes, bool]:
         """The public JSON, and whether the transaction is still pending. Raises `NotFound`."""
         self._view.get_info()
-        reverts = self._view.reverts
+        reverts, generation = self._view.reverts, self._view.generation
         answer = self._view.find_confirmed(tx_hash)
         if answer is not None:
             return answer, False
@@ -138,7 +138,10 @@ class Lookups:
             case DroppedTx():
                 raise TxDropped(found.reason)
             case PendingTx():
-                return pending_json(found), True
+                answer = pending_json(found)
+                if generation == self._view.generation:
+                    self._view.pending.keep(found, answer)
+                return answer, True
             case ConfirmedTx():
                 await self._view.reach(found.height)
         answer = self._view.find_confirmed(tx_hash)

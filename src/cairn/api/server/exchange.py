@@ -111,6 +111,8 @@ class Exchange:
     keeps_alive = True
     expects_continue = False
     is_upgrade = False
+    is_behind = False
+    """It is served while requests before it on its connection are not answered yet."""
     route: HotRoute | None = None
     """None once the application has to answer."""
     held_bytes = 0

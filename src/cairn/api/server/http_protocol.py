@@ -322,6 +322,8 @@ class HttpProtocol(asyncio.Protocol):
         is_counted = request.is_limited and route.is_limited
         # The application refuses who has none left, and counts the request.
         may_ask = not is_counted or state.limiter.has_left(request.address)
+        if self.due:
+            request.is_behind = True
         answer = route.begin(request, used_s) if may_ask else None
         if queue is not None:
             state.shares.end(request.payer, queue, began, used_s)
