@@ -180,6 +180,7 @@ def block_steps(
         _apply_txs(height, ledger, group)
         yield
     changes = _set_balances(state, balances) if balances else ledger.close(proposer)
+    yield
     record = None if governance is None else record_leaf(encode_governance(governance[1]))
     update = yield from update_steps(state.tree, state, height, changes, record)
     tx_root = yield from tx_root_steps([tx.hash for tx in txs])
@@ -200,6 +201,7 @@ def block_steps(
         tx_count=len(txs),
     )
     accounts = {address: new for address, _, new in changes}
+    yield
     after = None if governance is None else governance[1]
     return seal_block(header, txs, state.history, accounts, update, after, balances or {})
 

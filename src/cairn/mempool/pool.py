@@ -93,6 +93,8 @@ class Mempool:
         """The node's uptime in seconds, over all restarts. The owner updates it, since the mempool has no clock."""
         self._taken: dict[Address, int] = {}
         """The senders of the block that is being made, each with the nonce after its transactions there."""
+        self._taken_hashes: set[TxHash] = set()
+        """The transactions of that block."""
         self.on_given_back: Callable[[], None] = lambda: None
         """Called when none is being made any more: it is on disk, or was given up. Set by the owner."""
         self._unsettled: dict[Address, None] = {}
@@ -248,7 +250,7 @@ class Mempool:
         """
         self.give_back()
         txs: list[Tx] = []
-        taken, by_sender = self._taken, self.order.by_sender
+        taken, by_sender, hashes = self._taken, self.order.by_sender, self._taken_hashes
         gas_left, lead, nonce = gas_limit, 0, 0
         # Not held over a step: the list of leaders may change there.
         while group := list(islice(self.order.mining_order(lead, nonce), TAKEN_AT_ONCE)):
@@ -264,6 +266,7 @@ class Mempool:
                     return txs
                 taken[sender] = tx.nonce + 1
                 txs.append(tx)
+                hashes.add(tx.hash)
             lead, nonce = entry.lead, tx.nonce + 1
             yield
         return txs
@@ -271,7 +274,7 @@ class Mempool:
     def give_back(self) -> None:
         """No block is being made any more of what was taken."""
         if self._taken:
-            self._taken = {}
+            self._taken, self._taken_hashes = {}, set()
             self.on_given_back()
 
     def _is_taken(self, entry: Entry) -> bool:
@@ -285,13 +288,17 @@ class Mempool:
 
     def confirm_steps(self, txs: Sequence[Tx]) -> Steps[list[Drop]]:
         """As `confirm`. The first step must come at once; what was dropped is returned after the last."""
-        self._confirmed = {tx.hash for tx in txs}
-        for tx_hash in self.drops.keys() & self._confirmed:
-            self.drops.pop(tx_hash)
+        if self._taken and len(txs) == len(self._taken_hashes):
+            # As it mostly is. All that was found out before, since nobody else is served in this step.
+            self._confirmed, self._unsettled = self._taken_hashes, dict.fromkeys(self._taken)
+        else:
+            self._confirmed = {tx.hash for tx in txs}
+            self._unsettled = dict.fromkeys([tx.sender for tx in txs])
+            for tx_hash in self.drops.keys() & self._confirmed:
+                self.drops.pop(tx_hash)
         # What was not taken from here may be from elsewhere, and is not removed in steps.
         self._confirmed_here = len(txs) if self._taken else 0
         self._settled_drops = []
-        self._unsettled = dict.fromkeys([tx.sender for tx in txs])
         self._show_counts()
         self.give_back()
         for group in in_groups(list(self._unsettled)):

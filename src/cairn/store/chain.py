@@ -494,6 +494,7 @@ class ChainStore(ChainReader):
             batch.put(keys.HISTORY, keys.encode_history_key(level, index), node)
         hashes = [tx.hash for tx in block.txs]
         batch.put(keys.TX_HASHES, key, b"".join(hashes))
+        yield
         for chunk in range(keys.chunk_count(len(hashes))):
             start = chunk * keys.CHUNK_RECORDS
             records = list(map(encode_record, block.txs[start : start + keys.CHUNK_RECORDS]))
