@@ -96,7 +96,8 @@ def main() -> int:
         comparison.run()
         samples = comparison.samples
         for row in [row for row in ALONE_ROWS if row in options.only]:
-            samples.append(measure_alone(row, options.chains or Path(scratch) / row, options.smoke, tell))
+            chains = options.chains if row == "depth" else None
+            samples.append(measure_alone(row, chains or Path(scratch) / row, options.smoke, tell))
             keep(samples)
     final = results(samples)
     (options.output / "benchmarks.md").write_text(page(final))

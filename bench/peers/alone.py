@@ -9,6 +9,7 @@ import structlog
 
 from bench import network
 from bench.depth import depth_figures, measure_depth
+from bench.light_load import measure_light_load
 from bench.peers.rounds import measured
 from bench.peers.rows import ALONE
 from bench.peers.samples import Sample
@@ -20,6 +21,9 @@ NETWORK_PACED = 100
 STORED = (10_000, 10_000_000)
 SMOKE_STORED = (2_000, 4_000)
 DEPTH_WRITE_ROUNDS = 2
+LIGHT_PER_S = 60
+LIGHT_S = 15
+SMOKE_LIGHT_S = 1
 
 
 def measure_stored(scratch: Path, smoke: bool, tell: Tell) -> Figures:
@@ -44,8 +48,19 @@ def measure_network(scratch: Path, smoke: bool, tell: Tell) -> Figures:
     }
 
 
+def measure_light(scratch: Path, smoke: bool, tell: Tell) -> Figures:
+    """Measure four validators to which payments trickle in."""
+    found = measure_light_load(scratch, LIGHT_PER_S, SMOKE_LIGHT_S if smoke else LIGHT_S, {}, {})
+    return {
+        "light_cpu_ms": 1_000 * found.loaded.total_s / len(found.confirmation_s),
+        "light_p50_ms": 1_000 * statistics.median(found.confirmation_s),
+        "light_idle_cores": found.idle.total_s / found.idle.seconds,
+    }
+
+
 _WORKS: dict[str, Callable[[Path, bool, Tell], Figures]] = {
     "network": measure_network,
+    "light": measure_light,
     "depth": measure_stored,
 }
 ALONE_ROWS = tuple(_WORKS)

@@ -12,6 +12,14 @@ from bench.peers.samples import Figure, Results, Sample, figure, thrown_away
 PAGE = Path(__file__).with_name("page.md")
 NONE = "–"
 NOT_MEASURED = "Not measured in this run."
+NETWORK_LABELS = {
+    ("network", "cairn_per_s"): "Cairn: transactions confirmed a second",
+    ("network", "kvstore_per_s"): "kvstore: transactions confirmed a second",
+    ("network", "cairn_cpu_us"): "Cairn at full load: CPU a transaction, four nodes, µs",
+    ("network", "kvstore_cpu_us"): "kvstore at full load: CPU a transaction, four nodes, no signatures, µs",
+    ("light", "light_cpu_ms"): "Cairn at 60/s: CPU a transaction, four nodes, ms",
+    ("light", "light_p50_ms"): "Cairn at 60/s: POST to confirmed, p50, ms",
+}
 UNSUPPORTED = ("not supported", "not available", "does not exist")
 
 
@@ -187,22 +195,12 @@ def depth_table(samples: Sequence[Sample]) -> str:
 
 
 def network_table(samples: Sequence[Sample]) -> str:
-    for each in reversed(samples):
-        if each.measurement == "network" and each.figures:
-            labels = {
-                "cairn_per_s": "Cairn: transactions confirmed a second",
-                "kvstore_per_s": "kvstore: transactions confirmed a second",
-                "cairn_cpu_us": "Cairn: CPU a transaction at full load, four nodes, µs",
-                "kvstore_cpu_us": "kvstore: CPU a transaction, four nodes, no signatures, µs",
-                "light_cpu_ms": "Cairn at 60/s: CPU a transaction, four nodes, ms",
-                "light_p50_ms": "Cairn at 60/s: POST to confirmed, p50, ms",
-            }
-            lines = ["| four validators on this machine | |", "|---|--:|"]
-            lines += [
-                f"| {label} | {number(each.figures[key])} |" for key, label in labels.items() if key in each.figures
-            ]
-            return "\n".join(lines)
-    return NOT_MEASURED
+    lines = []
+    for (measurement, key), label in NETWORK_LABELS.items():
+        found = figure(samples, ALONE, key, measurement)
+        if found is not None and found.value is not None:
+            lines.append(f"| {label} | {cell(found)} |")
+    return "\n".join(["| four validators on this machine | |", "|---|--:|", *lines]) if lines else NOT_MEASURED
 
 
 def page(results: Results) -> str:

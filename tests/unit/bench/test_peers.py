@@ -15,7 +15,7 @@ from bench.peers.apis import RestApi, RpcApi, WrongAnswer, receipt_fields, tx_fi
 from bench.peers.ledger import Ledger
 from bench.peers.plots import plot
 from bench.peers.process_tree import Disturbance, Usage, descendants
-from bench.peers.report import bars_table, cell, notes, page, table, verdicts
+from bench.peers.report import bars_table, cell, depth_table, network_table, notes, page, table, verdicts
 from bench.peers.rounds import Comparison, measured
 from bench.peers.rows import ROWS
 from bench.peers.samples import Figure, Machine, Results, Sample, figure, thrown_away
@@ -233,6 +233,17 @@ def test_bars_are_met_missed_or_not_measured() -> None:
 def test_a_figure_of_cairn_alone_has_its_bar() -> None:
     [found] = [each for each in verdicts([sample("cairn", 2.5, "light_cpu_ms", row="light")]) if each.is_met]
     assert found.reached == "2.50 ms"
+
+
+def test_figures_of_a_network_are_shown() -> None:
+    shown = network_table([sample("cairn", 2.5, "light_cpu_ms", row="light")])
+    assert "| Cairn at 60/s: CPU a transaction, four nodes, ms | 2.50 |" in shown
+    assert network_table([]) == "Not measured in this run."
+
+
+def test_costs_on_deep_chains_are_shown_by_kind() -> None:
+    figures = {"GET /tx few": 50.0, "GET /tx many": 60.0, "GET /tx ratio": 1.2, "depth_read_ratio": 1.2}
+    assert "| GET /tx | 50.0 | 60.0 | 1.20 |" in depth_table([Sample("cairn", "depth", 0, figures)])
 
 
 def test_notes_count_what_was_thrown_away_and_name_what_failed() -> None:
