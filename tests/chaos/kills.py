@@ -47,8 +47,8 @@ LONGEST_SILENCE_S = 0.2
 """Up to two blocks, so that a life may also end when nothing happens."""
 START_S = 1.0
 """A start that is killed has had up to so long."""
-FLAGS = ("--block-time", "0.1", "--workers")
-"""And how many: one, or two, through which transfers of one sender overtake each other."""
+BLOCK_TIMES_S = ("0.1", "0.1", "0")
+"""In turns. At 0 a block is on disk before its transactions are answered, and the journal does not have them."""
 SHOWN_EVERY = 50
 
 
@@ -93,6 +93,7 @@ def run_kills(
                 kill_start(data_dir, dice, run)
             if number % 5 == 4:
                 go_back(data_dir, senders, run, dice)
+            # One worker, or two, through which transfers of one sender overtake each other.
             with started(data_dir, 1 + number % 2, run) as process:
                 live_until_killed(process, senders, run, dice)
             lose_power(run, dice)
@@ -109,7 +110,8 @@ def run_kills(
 
 def started(data_dir: Path, workers: int, run: KillRun) -> NodeProcess:
     began = time.monotonic()
-    process = NodeProcess.start(_arguments(data_dir, workers), run.environment)
+    block_time_s = BLOCK_TIMES_S[run.kills % len(BLOCK_TIMES_S)]
+    process = NodeProcess.start(_arguments(data_dir, workers, block_time_s), run.environment)
     try:
         process.wait_ready()
     except BaseException:
@@ -128,8 +130,9 @@ def kill_start(data_dir: Path, dice: random.Random, run: KillRun) -> None:
     run.killed_starts += 1
 
 
-def _arguments(data_dir: Path, workers: int) -> tuple[str, ...]:
-    return "dev", "--port", "0", "--data-dir", str(data_dir), *FLAGS, str(workers)
+def _arguments(data_dir: Path, workers: int, block_time_s: str = BLOCK_TIMES_S[0]) -> tuple[str, ...]:
+    pace = "--block-time", block_time_s, "--workers", str(workers)
+    return "dev", "--port", "0", "--data-dir", str(data_dir), *pace
 
 
 def _prepare_power_losses(run: KillRun, data_dir: Path) -> None:
