@@ -7,7 +7,7 @@ import msgspec
 
 from cairn.api.chain_reads import list_pending
 from cairn.api.rpc.caller import LargeAnswers
-from cairn.api.rpc.dispatch import rpc_method
+from cairn.api.rpc.dispatch import Later, rpc_method
 from cairn.api.rpc.long_results import LongResult, long_object
 from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.rpc_chain import MethodGroup, RpcChain
@@ -33,9 +33,14 @@ class TxpoolMethods(MethodGroup):
         """Apart from those made from the store, which can be read while the core hangs."""
 
     @rpc_method("txpool_status")
-    async def status(self) -> dict[str, str]:
+    def status(self) -> object:
+        # Looked at before: they are of the core that the view then shows the head of.
+        counts = self._view.board.counts
+        return shown_counts(*counts) if self._view.is_at_head() else Later(self._ask_status)
+
+    async def _ask_status(self) -> dict[str, str]:
         status = await self._gateway.status()
-        return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
+        return shown_counts(status.pending, status.queued)
 
     @rpc_method("txpool_content")
     async def content(self) -> LongResult:
@@ -79,6 +84,10 @@ class TxpoolMethods(MethodGroup):
                 listing = pending if item.waits_for_nonce is None else queued
                 listing.setdefault(sender, {})[str(item.tx.nonce)] = show(item.tx)
         return {"pending": pending, "queued": queued}
+
+
+def shown_counts(pending: int, queued: int) -> dict[str, str]:
+    return {"pending": quantity(pending), "queued": quantity(queued)}
 
 
 def by_sender(shown: Listing) -> LongResult:
