@@ -174,6 +174,8 @@ def _label(target: str) -> str:
 
 
 def _flat(error: str) -> str:
+    if any(word in error for word in UNSUPPORTED):
+        return "there is no such method"
     return " ".join(error.replace("|", "/").replace("`", "'").split())[:160]
 
 

@@ -252,6 +252,8 @@ def test_notes_count_what_was_thrown_away_and_name_what_failed() -> None:
     assert "4 runs count; 1 were disturbed" in told
     assert "1 failed" in told
     assert "- hardhat, sockets: no / room" in told
+    unsupported = Sample("hardhat", "mempool", 0, error="200 Method x is not supported")
+    assert "- hardhat, mempool: there is no such method" in notes([unsupported])
 
 
 def test_the_page_is_whole_and_the_results_can_be_read_again(tmp_path: Path) -> None:
