@@ -19,6 +19,7 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS
 from tests.support.described import assert_described
 from tests.support.public import assert_problem
 from tests.support.rest_node import RestNode, body_of
+from tests.support.rest_server import wait_until
 from tests.support.tx_data import gas_of
 
 LINES = "application/x-ndjson"
@@ -358,6 +359,8 @@ async def test_accounts_below_the_base_are_not_kept(node: RestNode) -> None:
     await make_blocks(node)
     node.core._chain.prune(4, lambda: None)
     node.mine()
+    # A worker that was sent the block itself looks at the disk a moment later.
+    await wait_until(lambda: node.view.base == 4)
     assert_problem(await node.get(f"/account/{name(1)}?height=3"), 404, "BLOCK_NOT_KEPT")
     assert_problem(await node.get(f"/account/{name(1)}?time=5"), 404, "BLOCK_NOT_KEPT")
     assert_problem(await node.post({"addresses": [], "height": 3}, "/accounts"), 404, "BLOCK_NOT_KEPT")
