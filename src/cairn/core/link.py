@@ -155,8 +155,12 @@ class _CoreConnection(wire.LinkProtocol):
 
     def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
         if kind == wire.ADMITTED:
+            # As `_admitted` does, without a call for each: these are most of what comes.
+            waiting_for = self._admissions
             for (admitted_id,) in wire.ID.iter_unpack(payload):
-                self._admitted(admitted_id)
+                waiting = waiting_for.pop(admitted_id, None)
+                if waiting is not None and not waiting[1].done():
+                    waiting[1].set_result(Admission(waiting[0]))
         elif kind == wire.CONFIRMED:
             self._admitted(request_id, confirmed=True)
         elif kind == wire.KNOWN or kind == wire.QUEUED:
