@@ -16,10 +16,11 @@ from bench.peers.chains import ROOT, TARGETS, is_installed, versions
 from bench.peers.plots import save_plot
 from bench.peers.report import bars_table, notes, page, table
 from bench.peers.rounds import ROWS, Comparison
-from bench.peers.samples import Machine, Results, Sample
+from bench.peers.samples import Machine, Results, Sample, added, load
 from bench.peers.session import FULL, SMOKE
 
 DOCS = ROOT / "docs"
+RAW = "benchmarks.json"
 
 
 def names(known: Sequence[str], text: str) -> list[str]:
@@ -62,6 +63,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of each row (3)")
     parser.add_argument("--output", type=Path, default=DOCS, metavar="DIR",
                         help="where benchmarks.md, benchmarks.json and images/benchmarks.svg go (docs)")  # fmt: skip
+    parser.add_argument("--add", action="store_true", help="keep what the last run has measured and this one does not")
     parser.add_argument("--chains", type=Path, metavar="DIR",
                         help="where the chains of depth are kept for the next run; none are if left out")  # fmt: skip
     options = parser.parse_args()
@@ -76,6 +78,7 @@ def main() -> int:
     def tell(message: str) -> None:
         print(f"{time.monotonic() - began:6.0f} s  {message}", file=sys.stderr, flush=True)
 
+    last = load(options.output / RAW) if options.add else None
     if missing:
         tell(f"left out: {', '.join(missing)}")
     found_versions = versions(targets)
@@ -84,10 +87,11 @@ def main() -> int:
     def results(samples: Sequence[Sample]) -> Results:
         date = time.strftime("%Y-%m-%d", time.gmtime())
         took_s = time.monotonic() - began
-        return Results(date, commit(), head, took_s, machine(), found_versions, list(samples))
+        found = Results(date, commit(), head, took_s, machine(), found_versions, list(samples))
+        return found if last is None else added(last, found)
 
     def keep(samples: Sequence[Sample]) -> None:
-        results(samples).save(options.output / "benchmarks.json")
+        results(samples).save(options.output / RAW)
 
     sizes = SMOKE if options.smoke else FULL
     with tempfile.TemporaryDirectory(prefix="cairn-peers-") as scratch:
@@ -101,8 +105,8 @@ def main() -> int:
             keep(samples)
     final = results(samples)
     (options.output / "benchmarks.md").write_text(page(final))
-    save_plot(samples, options.output / "images" / "benchmarks.svg")
-    print(table(samples), bars_table(samples), notes(samples), sep="\n\n")
+    save_plot(final.samples, options.output / "images" / "benchmarks.svg")
+    print(table(final.samples), bars_table(final.samples), notes(final.samples), sep="\n\n")
     return 0
 
 

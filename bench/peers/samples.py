@@ -56,6 +56,25 @@ class Results(msgspec.Struct, frozen=True):
         unfinished.replace(path)
 
 
+def load(path: Path) -> Results:
+    return msgspec.json.decode(path.read_bytes(), type=Results)
+
+
+def added(before: Results, after: Results) -> Results:
+    """Put two runs together: what the later one has measured replaces the same of the earlier one. Both are named."""
+    anew = {(each.target, each.measurement) for each in after.samples}
+    kept = [each for each in before.samples if (each.target, each.measurement) not in anew]
+    commits = dict.fromkeys([*before.commit.split(", "), after.commit])
+    return msgspec.structs.replace(
+        after,
+        commit=", ".join(commits),
+        command=f"{before.command}; {after.command}",
+        seconds=before.seconds + after.seconds,
+        versions=before.versions | after.versions,
+        samples=kept + after.samples,
+    )
+
+
 class Figure(msgspec.Struct, frozen=True):
     """One cell of the table."""
 

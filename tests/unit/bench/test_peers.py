@@ -18,7 +18,7 @@ from bench.peers.process_tree import Disturbance, Usage, descendants
 from bench.peers.report import bars_table, cell, depth_table, network_table, notes, page, table, verdicts
 from bench.peers.rounds import Comparison, measured
 from bench.peers.rows import ROWS
-from bench.peers.samples import Figure, Machine, Results, Sample, figure, thrown_away
+from bench.peers.samples import Figure, Machine, Results, Sample, added, figure, thrown_away
 from bench.peers.session import SMOKE
 from bench.peers.sockets import is_text_frame, split_frames
 from bench.workload import BALANCE, GAS_PRICE, account, sign_transfer
@@ -265,6 +265,16 @@ def test_the_page_is_whole_and_the_results_can_be_read_again(tmp_path: Path) -> 
     assert "$" not in text
     assert "a processor" in text
     assert "transaction by hash" in text
+
+
+def test_a_later_run_replaces_what_it_has_measured_and_both_are_named() -> None:
+    machine = Machine("a processor", 2, 8.0, "data on ext4", "Linux", "3.11")
+    before = Results("2026-01-02", "abc", "first", 90, machine, {"geth": "1"}, [sample("geth", 1), sample("anvil", 2)])
+    after = Results("2026-01-03", "def", "second", 10, machine, {"anvil": "2"}, [sample("geth", 3)])
+    both = added(before, after)
+    assert [(each.target, each.figures["tx_per_s"]) for each in both.samples] == [("anvil", 2), ("geth", 3)]
+    assert (both.commit, both.command, both.seconds) == ("abc, def", "first; second", 100)
+    assert both.versions == {"geth": "1", "anvil": "2"}
 
 
 def test_the_plot_is_svg_with_a_bar_for_each_figure() -> None:
