@@ -239,8 +239,9 @@ class Outbox:
         block."""
         held_until = self._clock() + self._timing.held_s
         yield from self._until(_Event.DECIDED, held_until, lambda: not self._is_deciding)
-        # That block takes too long: nobody waits for it again.
-        self._is_deciding = False
+        if not self._is_busy:
+            # That block takes too long: nobody waits for it again. Under load, each sending would make it take longer.
+            self._is_deciding = False
         if self._clock() < self._calm_until and not self._are_many:
             self._was_calm = True
             # One block's pause, even if others come meanwhile: a node that catches up gets many.
