@@ -207,8 +207,10 @@ class Dispatcher:
         try:
             async for call in in_slices(calls):
                 content = parsed_part(call)
-                # What is only read is answered in the batch's own turn, if it can be answered at once.
-                begun = _Unbegun(content) if submits else self._begin_part(content, caller, batch)
+                # What is only read is answered in the batch's own turn, if it can be answered at once; not before an
+                # earlier one has begun, which may count for several against the rate limit.
+                waits_for_turn = submits or bool(later)
+                begun = _Unbegun(content) if waits_for_turn else self._begin_part(content, caller, batch)
                 if isinstance(begun, Unanswered | _Unbegun):
                     later[len(answers)] = begun
                     begun = None
