@@ -42,7 +42,7 @@ def machine() -> Machine:
         cores=os.cpu_count() or 1,
         memory_gb=memory_kb / 2**20,
         disk=f"data on {scratch.split()[-1] if scratch.split() else 'an unknown file system'}",
-        system=f"Linux {platform.release()}",
+        system=f"Linux {platform.release().partition('-')[0]}",
         python=platform.python_version(),
     )
 
@@ -50,6 +50,17 @@ def machine() -> Machine:
 def commit() -> str:
     done = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
+
+
+def command(arguments: Sequence[str]) -> str:
+    """The command to repeat it with. Directories of this machine say nothing to others."""
+    shown = list(arguments)
+    for option in ("--output", "--chains"):
+        if option in shown:
+            at = shown.index(option)
+            del shown[at : at + 2]
+    shown = [each for each in shown if not each.startswith(("--output=", "--chains="))]
+    return f'make bench-peers ARGS="{" ".join(shown)}"' if shown else "make bench-peers"
 
 
 def main() -> int:
@@ -82,7 +93,7 @@ def main() -> int:
     if missing:
         tell(f"left out: {', '.join(missing)}")
     found_versions = versions(targets)
-    head = " ".join(["make bench-peers", *([f'ARGS="{" ".join(sys.argv[1:])}"'] if sys.argv[1:] else [])])
+    head = command(sys.argv[1:])
 
     def results(samples: Sequence[Sample]) -> Results:
         date = time.strftime("%Y-%m-%d", time.gmtime())

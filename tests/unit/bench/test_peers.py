@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bench.peers import rounds
-from bench.peers.__main__ import names
+from bench.peers.__main__ import command, names
 from bench.peers.apis import RestApi, RpcApi, WrongAnswer, receipt_fields, tx_fields
 from bench.peers.ledger import Ledger
 from bench.peers.plots import plot
@@ -292,6 +292,18 @@ def test_an_empty_plot_is_svg_too() -> None:
 
 def test_every_row_has_a_measurement_that_is_run() -> None:
     assert {row.measurement for row in ROWS} <= set(rounds.ROWS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ([], "make bench-peers"),
+        (["--output", "/tmp/x", "--chains=/y"], "make bench-peers"),
+        (["--rounds", "2", "--chains", "/y", "--add"], 'make bench-peers ARGS="--rounds 2 --add"'),
+    ],
+)
+def test_the_command_is_shown_without_directories(arguments: list[str], shown: str) -> None:
+    assert command(arguments) == shown
 
 
 def test_names_are_checked() -> None:
