@@ -24,7 +24,7 @@ COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD", "CAIRN_FORWAR
 """Variables of the commands that use a node. They are not settings, but not unknown either."""
 
 MOST_WORKERS_UNLESS_SET = 4
-"""One core keeps up with about three workers at full load. Each takes some 10 MB of memory when it is idle."""
+"""The core takes about a third of a submission's time, so more would wait for it. An idle one takes some 10 MB."""
 
 EXIT_FATAL = 3
 """The exit code of a node, or of one of its processes, that must not be started again without a repair."""
