@@ -22,6 +22,7 @@ from cairn.domain.headers import block_hash
 from cairn.domain.history import History
 from cairn.domain.merkle import NODE_BYTES, root_of, tx_root
 from cairn.domain.state_tree import StateTree, record_leaf
+from cairn.domain.steps import finish
 from cairn.domain.transactions import encode_record
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store import keys
@@ -149,7 +150,7 @@ class _Filling:
                 self.sent[which] = height
             if used[-1] & RECEIVED:
                 self.received[which] = height
-        batch.put_sorted(keys.ACCOUNTS, versions)
+        finish(batch.put_sorted_steps(keys.ACCOUNTS, versions))
         changes = [_MADE_UP[:NODE_BYTES]] * len(versions)
         batch.put(keys.CHANGES, keys.encode_height(height), b"".join(changes))
         return changes
@@ -199,4 +200,4 @@ class _Filling:
         locations: list[tuple[bytes, bytes]] = [
             (tx.hash, keys.encode_location(height, position)) for position, tx in enumerate(txs)
         ]
-        batch.put_sorted(keys.TX_INDEX, locations)
+        finish(batch.put_sorted_steps(keys.TX_INDEX, locations))

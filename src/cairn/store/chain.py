@@ -510,7 +510,7 @@ class ChainStore(ChainReader):
             yield
         if keys.holds_data(block.header):
             references = [(reference, b"") for reference in keys.reference_keys(height, enumerate(block.txs))]
-            yield from batch.put_sorted(keys.REFERENCES, [(key, b""), *references])
+            yield from batch.put_sorted_steps(keys.REFERENCES, [(key, b""), *references])
             batch.put(keys.META, keys.DATA_BLOCK_KEY, key)
 
     def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> Steps[dict[Address, CachedAccount]]:
@@ -540,7 +540,7 @@ class ChainStore(ChainReader):
                 )
                 index += 1
             yield
-        yield from batch.put_sorted(keys.ACCOUNTS, versions)
+        yield from batch.put_sorted_steps(keys.ACCOUNTS, versions)
         return after
 
     def _load(self, address: Address) -> CachedAccount:

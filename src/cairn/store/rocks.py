@@ -59,7 +59,7 @@ class WriteBatch:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def put_sorted(self, family: str, pairs: list[tuple[bytes, bytes]]) -> Steps[None]:
+    def put_sorted_steps(self, family: str, pairs: list[tuple[bytes, bytes]]) -> Steps[None]:
         """Put many at once. Neighbours are cheaper to insert, here and in every follower, than keys in any order."""
         pairs.sort()
         yield

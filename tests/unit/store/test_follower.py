@@ -150,13 +150,13 @@ def test_half_a_block_is_never_shown(
     monkeypatch.setattr(follower_module, "PAUSE_S", 0)
     outcome = outcome_on(chain, next_transfers(chain, 20))
     whole = WriteBatch(database_of(chain))
-    put, put_sorted = whole.put, whole.put_sorted
+    put, put_sorted = whole.put, whole.put_sorted_steps
     partial = WriteBatch(database_of(chain))
     monkeypatch.setattr(
         whole, "put", lambda name, key, value: partial.put(name, key, value) if name != family else None
     )
     monkeypatch.setattr(
-        whole, "put_sorted", lambda name, pairs: partial.put_sorted(name, pairs) if name != family else ()
+        whole, "put_sorted_steps", lambda name, pairs: partial.put_sorted_steps(name, pairs) if name != family else ()
     )
     finish(chain._add_block(whole, outcome))
     finish(chain._add_versions(whole, outcome))
@@ -166,7 +166,7 @@ def test_half_a_block_is_never_shown(
         follower.catch_up()
     assert follower.visible == 0
     monkeypatch.setattr(whole, "put", put)
-    monkeypatch.setattr(whole, "put_sorted", put_sorted)
+    monkeypatch.setattr(whole, "put_sorted_steps", put_sorted)
     finish(chain._add_block(whole, outcome))
     finish(chain._add_versions(whole, outcome))
     database_of(chain).write(whole)

@@ -43,7 +43,7 @@ def test_a_key_is_found_in_its_family_only(database: Database) -> None:
 
 def test_pairs_put_at_once_are_sorted(database: Database) -> None:
     batch = WriteBatch(database)
-    finish(batch.put_sorted(TX_INDEX, [(b"b", b"2"), (b"c", b"3"), (b"a", b"1")]))
+    finish(batch.put_sorted_steps(TX_INDEX, [(b"b", b"2"), (b"c", b"3"), (b"a", b"1")]))
     database.write(batch)
     assert list(database.scan(TX_INDEX)) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
     assert list(database.scan(META)) == []
