@@ -17,7 +17,7 @@ from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.http_heads import Header, check_framing, split_target
-from cairn.api.server.known_heads import GET, HEAD_END
+from cairn.api.server.known_heads import GET, HEAD_END, POST
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
@@ -129,7 +129,8 @@ class RequestReader:
         """Take a whole request, and nothing else, whose head is known. False if it has to be parsed."""
         body_at = data.find(HEAD_END) + len(HEAD_END)
         known = self._known_heads.get(data[:body_at])
-        if known is None or len(data) != body_at + known.body_bytes:
+        # Without a method, it may be what reads are known by.
+        if known is None or len(data) != body_at + known.body_bytes or not data.startswith(POST):
             return False
         request = Exchange()
         request.method, request.body = "POST", data[body_at:]

@@ -93,6 +93,7 @@ async def test_the_head_of_a_read_is_parsed_once_whatever_its_target(parsed: Par
         get("/health#x"),
         get("/heal th"),
         b"\r\n" + get("/health"),
+        get("/health").removeprefix(b"GET /health"),
     ],
 )
 async def test_a_read_is_answered_alike_with_and_without_known_heads(server: RestServer, other: bytes) -> None:
