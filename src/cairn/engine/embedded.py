@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -298,14 +298,21 @@ class EmbeddedEngine:
         if self._pool.pending_count < SMALL_BLOCK:
             self.produce()
             return
-        head, self._making = self._application.head, self._block()
+        self._making = self._block()
         try:
-            async for _ in in_slices(self._making):
-                if self._is_stopped and self._application.head is head:
-                    # Nothing of it is on disk.
-                    self._making.close()
+            async for _ in in_slices(self._unless_stopped(self._making)):
+                pass
         finally:
             self._making = None
+
+    def _unless_stopped(self, making: Steps[BlockOutcome]) -> Iterator[None]:
+        """The steps, looking for a stop before each: one that came since the last may not be followed by the write."""
+        head = self._application.head
+        for _ in making:
+            yield
+            if self._is_stopped and self._application.head is head:
+                # Nothing of it is on disk.
+                making.close()
 
     def finish_block(self) -> None:
         """Complete the block that is being made, if there is one, without giving way. Raises what `produce` raises."""

@@ -4,6 +4,7 @@ Here it is left after each step, until the test says that it goes on.
 """
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -340,6 +341,21 @@ async def test_a_stop_before_the_write_gives_the_block_up_and_loses_nothing(
     assert (again.head, again._pool.pending_count) == (0, len(BLOCK))
     assert isinstance(await again.find_tx(better.hash), PendingTx)
     await again.stop()
+
+
+async def test_a_stop_at_any_moment_before_the_write_is_followed_by_no_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for steps_before in itertools.count():
+        async with making(tmp_path / str(steps_before), monkeypatch) as made:
+            for _ in range(steps_before):
+                await made._slices.step()
+            if made.core.head == 1:
+                break
+            made.engine.stop()
+            await made.end()
+            assert made.core.head == 0, steps_before
+    assert steps_before > 10
 
 
 async def test_a_stop_after_the_write_completes_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
