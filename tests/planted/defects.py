@@ -172,7 +172,7 @@ DEFECTS = (
     Defect(
         "the data of a transfer costs nothing in a block",
         "src/cairn/domain/transition.py",
-        "        gas_used = self.gas_used + tx.gas_used\n",
+        "        gas_used = self.gas_used + gas\n",
         "        gas_used = self.gas_used + TRANSFER_GAS\n",
         shown_as=("model",),
         seeds=(506456969,),
