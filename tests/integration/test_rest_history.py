@@ -19,7 +19,6 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS
 from tests.support.described import assert_described
 from tests.support.public import assert_problem
 from tests.support.rest_node import RestNode, body_of
-from tests.support.rest_server import wait_until
 from tests.support.tx_data import gas_of
 
 LINES = "application/x-ndjson"
@@ -263,8 +262,7 @@ async def test_a_stream_takes_no_page_before_a_cursor(node: RestNode) -> None:
 
 async def test_a_list_oldest_first_never_skips_blocks_that_were_removed(node: RestNode) -> None:
     await make_blocks(node)
-    node.core._chain.prune(4, lambda: None)
-    node.mine()
+    node.mine_after_pruning(4)
     path = f"/account/{name(0)}/txs?order=asc"
     assert [item["blockHeight"] for item in (await asked(node, path)).json()] == [5, 5, 6]
     for kept in ("&after=3-4294967295", "&after=4-0", "&after=1-0&fromHeight=4", "&after=4-0&fromHeight=2"):
@@ -357,10 +355,7 @@ async def test_the_time_that_has_come_is_that_of_the_clock_or_of_a_block_that_is
 
 async def test_accounts_below_the_base_are_not_kept(node: RestNode) -> None:
     await make_blocks(node)
-    node.core._chain.prune(4, lambda: None)
-    node.mine()
-    # A worker that was sent the block itself looks at the disk a moment later.
-    await wait_until(lambda: node.view.base == 4)
+    node.mine_after_pruning(4)
     assert_problem(await node.get(f"/account/{name(1)}?height=3"), 404, "BLOCK_NOT_KEPT")
     assert_problem(await node.get(f"/account/{name(1)}?time=5"), 404, "BLOCK_NOT_KEPT")
     assert_problem(await node.post({"addresses": [], "height": 3}, "/accounts"), 404, "BLOCK_NOT_KEPT")

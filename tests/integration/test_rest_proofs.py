@@ -45,10 +45,14 @@ STRANGER = "0x" + "77" * 20
 UNKNOWN = "0x" + "ab" * 32
 
 
-async def pay(node: RestNode, *txs: Tx) -> None:
+async def pay(node: RestNode, *txs: Tx, base: int | None = None) -> None:
+    """Pay in the next block; blocks below `base` are removed before it is made."""
     for tx in txs:
         assert (await node.post(body_of(tx))).status_code == 200
-    node.mine()
+    if base is None:
+        node.mine()
+    else:
+        node.mine_after_pruning(base)
 
 
 async def chain_of(node: RestNode, blocks: int) -> list[Tx]:
@@ -456,10 +460,8 @@ BASE, HEAD = 5, 9
 async def test_a_pruned_node_proves_what_its_blocks_show(node: RestNode) -> None:
     """Each block has a payment of the third account to the fourth; blocks 2 and 7 one of the first to the second."""
     for height in range(1, HEAD + 1):
-        if height == HEAD:
-            node.core._chain.prune(BASE, lambda: None)
         extra = [signed((2, 7).index(height))] if height in (2, 7) else []
-        await pay(node, signed(height - 1, sender=2), *extra)
+        await pay(node, signed(height - 1, sender=2), *extra, base=BASE if height == HEAD else None)
     for height in range(BASE):
         await refused(node, f"/block/{height}/finality", 404, "BLOCK_NOT_KEPT")
     for height in range(BASE, HEAD + 1):
@@ -492,9 +494,7 @@ async def test_a_block_that_was_removed_since_is_proven_to_whoever_remembers_its
     remembered = read_file((await node.get("/block/4/finality")).content)
     assert isinstance(remembered, FinalityFile)
     for nonce in range(4, 8):
-        if nonce == 7:
-            node.core._chain.prune(5, lambda: None)
-        await pay(node, signed(nonce))
+        await pay(node, signed(nonce), base=5 if nonce == 7 else None)
     assert (await node.get("/history/proof?from=4")).json()["code"] == "BLOCK_NOT_KEPT"
     file = read_file((await node.get("/history/proof?from=4&known=true")).content)
     assert isinstance(file, HistoryFile)

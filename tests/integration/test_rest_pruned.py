@@ -22,10 +22,11 @@ async def mine_and_prune(node: RestNode) -> list[str]:
     for nonce in range(HEAD):
         tx = signed(nonce)
         hashes.append(hash_of(tx))
-        if nonce == HEAD - 1:
-            node.core._chain.prune(BASE, lambda: None)
         assert (await node.post(body_of(tx))).status_code == 200
-        node.mine()
+        if nonce == HEAD - 1:
+            node.mine_after_pruning(BASE)
+        else:
+            node.mine()
     return hashes
 
 
@@ -118,9 +119,7 @@ async def test_blocks_that_are_removed_while_a_page_is_made_are_not_passed_over_
         async for item in in_slices(view, items):
             yield item
             if is_first:
-                node.core._chain.prune(7, lambda: None)
-                node.mine()
-                await view.reach_head()
+                node.mine_after_pruning(7)
                 is_first = False
 
     monkeypatch.setattr(ChainView, "in_slices", interrupted)

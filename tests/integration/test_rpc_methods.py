@@ -23,7 +23,6 @@ from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
 from tests.support.public import assert_problem
 from tests.support.rest_node import RestNode, rest_node
-from tests.support.rest_server import wait_until
 from tests.support.rpc_node import FEE, FULL, NOBODY, RECIPIENT, SENDER, answer_of, call, raw, refusal, send
 
 
@@ -156,10 +155,9 @@ async def test_blocks_that_are_not_kept_are_null_and_their_state_an_error(node: 
     for nonce in range(6):
         hashes.append(await send(node, nonce))
         if nonce == 5:
-            node.core._chain.prune(4, lambda: None)
-        node.mine()
-    # A worker that was sent the block itself looks at the disk a moment later.
-    await wait_until(lambda: node.view.base == 4)
+            node.mine_after_pruning(4)
+        else:
+            node.mine()
     code, message = await refusal(node, "eth_getBalance", SENDER, "0x2")
     assert code == -32000
     assert message.startswith("historical state is not available: block 2 is not kept")

@@ -31,6 +31,14 @@ class RestNode:
         """Make one block now. Returns its height."""
         return make_block(self.core)
 
+    def mine_after_pruning(self, base: int) -> None:
+        """Remove the blocks below `base` and make one, after which the worker knows of it."""
+        self.core._chain.prune(base, lambda: None)
+        self.mine()
+        # It was sent the block itself, and would look at the disk a moment later.
+        self.view._advance()
+        assert self.view.base == base
+
     async def get(self, path: str, **headers: str) -> httpx.Response:
         return await self.http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
