@@ -152,6 +152,9 @@ class BlockRoute(ReadRoute):
             if target.startswith(b"0x", len(BLOCK)):
                 block_hash = BlockHash(unhexlify(target[len(BLOCK) + 2 :]))
                 head = heads.revalidated if view.get_info().signs_for else heads.immutable
+            elif target == LATEST and request.is_behind:
+                # What was submitted before it may be in a later one.
+                return None
             elif view.is_at_head():
                 height = view.height if target == LATEST else int(target[len(BLOCK) :])
                 # Its hash may be remembered when it is not kept any more.

@@ -105,6 +105,15 @@ async def test_a_submission_before_it_on_the_connection_counts(served: Served) -
     assert (submitted["status"], account["pendingNonce"], chain["mempool"]["pending"]) == ("pending", 1, 1)
 
 
+async def test_the_latest_block_is_that_after_a_submission_before_it_on_the_connection(served: Served) -> None:
+    assert (await served.read("/block/latest"))[0]["blockHeight"] == 0
+    served.worker.at_once(post(body_of(signed(0))) + get("/block/latest") + get("/block/latest?amounts=string"))
+    # As at a block time of 0: the block is there before the answer to the submission.
+    make_block(served.core)
+    submitted, *blocks = [json.loads((await served.worker.answer()).body) for _ in range(3)]
+    assert [submitted["txHash"]] == blocks[0]["transactions"] == blocks[1]["transactions"]
+
+
 async def test_a_pending_transaction_is_asked_for_once_until_its_sender_has_another(served: Served) -> None:
     tx, core = "/tx/" + hash_of(signed(1)), served.core
     await core.submit(signed(1))
