@@ -44,17 +44,7 @@ import msgspec
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable, reason_of
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, record_end
 from cairn.domain.types import DropReason, Tx, TxHash
-from cairn.store.directory import (
-    DirectoryLock,
-    check_format,
-    is_there,
-    journal_path,
-    make_directory,
-    sync_directory,
-    sync_file,
-    watermark_path,
-    write_at,
-)
+from cairn.store.directory import is_there, make_directory, sync_directory, sync_file, write_at
 from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
     Frame,
@@ -66,7 +56,6 @@ from cairn.store.segment import (
     scan_segment,
     segment_path,
 )
-from cairn.store.watermark import Watermark
 
 SEGMENT_BYTES: Final = 4 << 20
 MAX_SEGMENTS: Final = 8
@@ -521,39 +510,6 @@ class Journal:
             sync_file(file)
         finally:
             os.close(file)
-
-
-def discard_journal(directory: Path) -> Path | None:
-    """Begin an empty journal, for the operator of a damaged one; returns the new path of the old one, if there was one.
-
-    The chain is kept, and accepted but unconfirmed transactions are lost.
-    Raises `DirectoryInUse`, `WrongFormat`, `StoreUnavailable`, or `Corrupt` when the watermark is damaged too.
-    """
-    check_format(directory)
-    lock = DirectoryLock.acquire(directory)
-    try:
-        watermark = Watermark.open(watermark_path(directory))
-        height = watermark.height()
-        watermark.close()
-        # In this order: after a crash in between the directory is still refused, and the same command completes it.
-        aside = _put_aside(journal_path(directory))
-        Watermark.create(watermark_path(directory), height)
-    except OSError as failure:
-        raise StoreUnavailable(f"cannot put the journal in {directory} aside: {failure}") from failure
-    finally:
-        lock.release()
-    return aside
-
-
-def _put_aside(journal: Path) -> Path | None:
-    if not is_there(journal):
-        return None
-    number = 1
-    while is_there(aside := journal.with_name(f"{journal.name}.discarded-{number}")):
-        number += 1
-    journal.rename(aside)
-    sync_directory(journal.parent)
-    return aside
 
 
 def _not_opened(path: Path, failure: OSError | StoreUnavailable) -> JournalUnavailable:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable
-from cairn.store.journal import discard_journal
+from cairn.store.journal_discard import discard_journal
 from tests.support.core_fixtures import make_block, opened_core, signed
 from tests.support.damage import DAMAGES, Damage, current_missing, manifest_missing
 from tests.support.disk import files_of

@@ -26,7 +26,8 @@ from cairn.store.directory import (
     watermark_path,
     write_file,
 )
-from cairn.store.journal import Journal, JournalEntry, discard_journal
+from cairn.store.journal import Journal, JournalEntry
+from cairn.store.journal_discard import discard_journal
 from cairn.store.snapshot import SnapshotDirectory
 from cairn.store.state_file import load_state, save_state
 from cairn.store.tree_file import TreeMark, read_tree, tree_path, write_tree

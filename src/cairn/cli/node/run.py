@@ -23,7 +23,7 @@ from cairn.domain.genesis import DEV_SIGNER, GWEI, Genesis, genesis_digest
 from cairn.domain.types import MAX_DATA_BYTES, TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.store.directory import is_there
-from cairn.store.journal import discard_journal
+from cairn.store.journal_discard import discard_journal
 from cairn.store.signing_key import SigningKey
 
 

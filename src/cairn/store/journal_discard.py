@@ -1,0 +1,40 @@
+"""Puts a damaged journal aside, when the operator says so."""
+
+from pathlib import Path
+
+from cairn.domain.errors import StoreUnavailable
+from cairn.store.directory import DirectoryLock, check_format, is_there, journal_path, sync_directory, watermark_path
+from cairn.store.watermark import Watermark
+
+
+def discard_journal(directory: Path) -> Path | None:
+    """Begin an empty journal, for the operator of a damaged one; returns the new path of the old one, if there was one.
+
+    The chain is kept, and accepted but unconfirmed transactions are lost.
+    Raises `DirectoryInUse`, `WrongFormat`, `StoreUnavailable`, or `Corrupt` when the watermark is damaged too.
+    """
+    check_format(directory)
+    lock = DirectoryLock.acquire(directory)
+    try:
+        watermark = Watermark.open(watermark_path(directory))
+        height = watermark.height()
+        watermark.close()
+        # In this order: after a crash in between the directory is still refused, and the same command completes it.
+        aside = _put_aside(journal_path(directory))
+        Watermark.create(watermark_path(directory), height)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot put the journal in {directory} aside: {failure}") from failure
+    finally:
+        lock.release()
+    return aside
+
+
+def _put_aside(journal: Path) -> Path | None:
+    if not is_there(journal):
+        return None
+    number = 1
+    while is_there(aside := journal.with_name(f"{journal.name}.discarded-{number}")):
+        number += 1
+    journal.rename(aside)
+    sync_directory(journal.parent)
+    return aside
