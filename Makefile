@@ -143,7 +143,7 @@ bench-peers: $(STAMP) cometbft ## Measure a node beside geth, anvil, hardhat and
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
-programs: ## Look for curl, a C compiler, Chromium, nginx and PostgreSQL, which tests need; installs them when run as root
+programs: ## Look for curl, openssl, strace, a C compiler, Chromium, nginx and PostgreSQL, which tests need; installs them when run as root
 	@sh tools/programs.sh
 
 http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000

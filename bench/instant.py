@@ -6,7 +6,6 @@ python -m bench.instant --transactions 300
 import argparse
 import asyncio
 import json
-import socket
 import statistics
 import tempfile
 import time
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import connect
 
 from bench.machine import run_time_s
+from bench.peers.connection import Connection
 from cairn.domain.genesis import DEV_CHAIN_ID, DEV_KEYS, GWEI
 from cairn.domain.transactions import encode_tx, sign_draft
 from cairn.domain.types import Draft, Tx
@@ -26,39 +26,18 @@ from tests.support.node_process import NodeProcess
 WARM_UP = 20
 
 
-class Client:
-    """One kept connection, read with as little work as possible."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def ask(self, request: bytes) -> bytes:
-        """The body of the answer."""
-        self._socket.sendall(request)
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            answer += self._socket.recv(65_536)
-        head, _, body = answer.partition(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        while len(body) < length:
-            body += self._socket.recv(65_536)
-        return body
-
-    def get(self, path: str) -> bytes:
-        return self.ask(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-
-    def call(self, method: str, *params: str) -> bytes:
-        return self.ask(post("/rpc", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
-
-    def close(self) -> None:
-        self._socket.close()
-
-
 def post(path: str, body: object) -> bytes:
     text = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(text) + text
+
+
+def calling(method: str, *params: str) -> bytes:
+    return post("/rpc", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+def get(client: Connection, path: str) -> bytes:
+    return client.ask(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
 
 class Payments:
@@ -83,27 +62,25 @@ def raw(tx: Tx) -> str:
     return "0x" + encode_tx(tx, DEV_CHAIN_ID).hex()
 
 
-Way = Callable[[Client, Tx], None]
-
-
-def post_and_poll(client: Client, tx: Tx, request: bytes) -> None:
+def post_and_poll(client: Connection, tx: Tx, request: bytes) -> None:
     assert b"pending" in client.ask(request)
-    while b'"confirmed"' not in client.get(f"/tx/0x{tx.hash.hex()}"):
+    while b'"confirmed"' not in get(client, f"/tx/0x{tx.hash.hex()}"):
         continue
 
 
-def post_and_wait(client: Client, tx: Tx, request: bytes) -> None:
+def post_and_wait(client: Connection, tx: Tx, request: bytes) -> None:
     assert b"pending" in client.ask(request)
-    assert b'"confirmed"' in client.get(f"/tx/0x{tx.hash.hex()}?wait=5")
+    assert b'"confirmed"' in get(client, f"/tx/0x{tx.hash.hex()}?wait=5")
 
 
-def raw_and_poll(client: Client, tx: Tx, request: bytes) -> None:
+def raw_and_poll(client: Connection, tx: Tx, request: bytes) -> None:
     assert b"result" in client.ask(request)
-    while b"blockHash" not in client.call("eth_getTransactionReceipt", "0x" + tx.hash.hex()):
+    question = calling("eth_getTransactionReceipt", "0x" + tx.hash.hex())
+    while b"blockHash" not in client.ask(question):
         continue
 
 
-def raw_sync(client: Client, tx: Tx, request: bytes) -> None:
+def raw_sync(client: Connection, tx: Tx, request: bytes) -> None:
     assert b"blockHash" in client.ask(request)
 
 
@@ -112,7 +89,7 @@ def by_rest(tx: Tx) -> bytes:
 
 
 def by_call(method: str) -> Callable[[Tx], bytes]:
-    return lambda tx: post("/rpc", {"jsonrpc": "2.0", "id": 1, "method": method, "params": [raw(tx)]})
+    return lambda tx: calling(method, raw(tx))
 
 
 WAYS = {
@@ -129,7 +106,7 @@ def measure(port: int, payments: Payments, count: int, way: str) -> list[float]:
     if way == EVENT:
         return asyncio.run(measure_events(port, payments, count))
     make, confirm = WAYS[way]
-    client, waits = Client(port), []
+    client, waits = Connection(port), []
     for _ in range(count):
         tx = payments.sign()
         request = make(tx)
