@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -33,6 +34,8 @@ OnCommitted = Callable[[BlockOutcome], Steps[None]]
 """Called with a block that is on disk; its first step must be taken at once."""
 OnDropped = Callable[[Drops], None]
 EngineBuilder = Callable[[OnCommitted, OnDropped], Engine]
+Submission = tuple[Tx, bytes, Reply, KeyedRequest | None]
+"""What `enqueue` is called with."""
 
 UPTIME_INTERVAL_S = 60
 """While a transaction is queued, the node's uptime is written to disk at this interval."""
@@ -40,7 +43,8 @@ BUSY_BATCH = 8
 """After a sync of this many submissions, the next sync waits a moment, because more are on their way."""
 GATHER_S = 0.002
 """How long it waits: a sync costs about as much for many submissions as for one."""
-
+HELD_BACK_AT_ONCE = 16
+"""Submissions that waited for a block are taken in steps: one client may have sent thousands meanwhile."""
 
 ARRIVALS_INTERVAL_S = 0.1
 """How often transactions that came from peers are announced."""
@@ -125,8 +129,10 @@ class Admissions(SubmissionCalls):
         self._loop = asyncio.get_running_loop()
         self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
-        self._held_back: list[tuple[Tx, bytes, Reply, KeyedRequest | None]] = []
-        """Submissions that wait for the end of a block that is being made."""
+        self._held_back: list[Submission] = []
+        """Those that wait for the end of a block that is being made."""
+        self._released: deque[Submission] = deque()
+        """Those that have waited for it, and come next."""
         self._drops: list[tuple[TxHash, DropReason]] = []
         self._flushed = asyncio.Event()
         self._due_flush: asyncio.Handle | None = None
@@ -194,9 +200,19 @@ class Admissions(SubmissionCalls):
 
     def _take_held_back(self) -> None:
         """The block that they waited for is on disk, or was given up."""
-        held_back, self._held_back = self._held_back, []
-        for submission in held_back:
-            self.enqueue(*submission)
+        is_begun = bool(self._released)
+        self._released += self._held_back
+        self._held_back.clear()
+        if not is_begun:
+            self._take_released()
+
+    def _take_released(self) -> None:
+        for _ in range(HELD_BACK_AT_ONCE):
+            # A failure in one refuses all others.
+            if not self._released:
+                return
+            self.enqueue(*self._released.popleft())
+        self._loop.call_soon(self._take_released)
 
     def submit(self, tx: Tx, keyed: KeyedRequest | None = None) -> asyncio.Future[Admission]:
         future, reply = self._future_reply()
@@ -371,13 +387,17 @@ class Admissions(SubmissionCalls):
         self.engine.stop()
 
     def _refuse_held_back(self, failure: NodeError) -> None:
-        held_back, self._held_back = self._held_back, []
+        held_back = [*self._released, *self._held_back]
+        self._released.clear()
+        self._held_back.clear()
         for _, _, reply, _ in held_back:
             reply(failure)
 
     def finish(self) -> None:
         """Put everything on disk, once the engine has stopped."""
         if not self.failed.done():
+            while self._released:
+                self.enqueue(*self._released.popleft())
             self._journal.append_uptime(self._update_uptime())
             self._cancel_flush()
             self._flush()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from cairn.core import admission
 from cairn.core.dev_controls import DevControls
 from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.service import Core
@@ -165,6 +166,40 @@ async def test_a_replacement_of_what_is_in_the_block_waits_and_is_then_too_late(
         assert await made.core.find_tx(BLOCK[0].hash) == ConfirmedTx(1)
         assert await made.core.find_tx(late.hash) is None
     assert told.dropped == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_many_replacements_that_waited_for_a_block_are_taken_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    monkeypatch.setattr(admission, "HELD_BACK_AT_ONCE", 2)
+    async with making(tmp_path, monkeypatch) as made:
+        await made.until_taken()
+        better = [signed(nonce, sender=sender, gas_price=2 * GWEI) for nonce in range(2) for sender in range(4)]
+        answers = list(map(made.core.submit, better))
+        made.engine.finish_block()
+        assert [answer.done() for answer in answers] == [True] * 2 + [False] * 6
+        await asyncio.sleep(0)
+        assert [answer.done() for answer in answers] == [True] * 4 + [False] * 4
+        if fails:
+            made.core.admissions.fail(StoreUnavailable("the disk is gone"))
+        refused = await asyncio.gather(*answers, return_exceptions=True)
+        expected = [NonceTooLow] * 4 + [StoreUnavailable if fails else NonceTooLow] * 4
+        assert [type(each) for each in refused] == expected
+
+
+async def test_a_stop_loses_no_submission_that_waited_for_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "HELD_BACK_AT_ONCE", 1)
+    async with making(tmp_path, monkeypatch) as made:
+        await made.until_taken()
+        better = [signed(0, sender=sender, gas_price=2 * GWEI) for sender in range(4)]
+        answers = list(map(made.core.submit, better))
+        assert made.engine._making is not None
+        made.engine._making.close()
+        made.core.admissions.finish()
+        assert [answer.result() for answer in answers] == [Admission(tx.hash) for tx in better]
 
 
 async def test_a_replacement_of_what_is_not_in_the_block_is_made_at_once(
