@@ -21,7 +21,8 @@ def imported(node: NodeProcess) -> list[str]:
 
 def test_every_route_and_method_is_served_without_an_import(tmp_path: Path) -> None:
     filled = fill_chain(tmp_path / "data", SIZE)
-    args = ("dev", "--port", "0", "--data-dir", str(tmp_path / "data"), "--quiet")
+    # With one worker: each imports for itself what the first call below needs.
+    args = ("dev", "--port", "0", "--data-dir", str(tmp_path / "data"), "--workers", "1", "--quiet")
     late: dict[str, list[str]] = {}
     with NodeProcess(args, env={"PYTHONPROFILEIMPORTTIME": "1"}) as node:
         node.wait_ready()
