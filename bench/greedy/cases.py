@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from bench.greedy.chain import FULL_BLOCK_TXS, PAYER, SENDERS, Filled
@@ -79,7 +80,7 @@ def handshake(path: str) -> bytes:
 
 def every_method() -> set[str]:
     """The method table of JSON-RPC. Building it asks neither the core nor the store."""
-    return set(make_methods(cast(CoreGateway, None), cast(ChainView, None)))
+    return set(make_methods(cast(CoreGateway, None), ChainView(Path())))
 
 
 def is_control(method: str) -> bool:
