@@ -49,8 +49,8 @@ class RecoverySampler:
         return result
 
     def __exit__(self, *_: object) -> None:
-        # Nobody may have asked for what it found.
-        self._process.terminate()
+        # Nobody may have asked for what it found. Not SIGTERM: it has the handlers of the process that it is a fork of.
+        self._process.kill()
         self._process.join()
         self._mine.close()
 
