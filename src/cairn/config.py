@@ -4,14 +4,15 @@ Flags override the environment (CAIRN_ and the name in capitals), which override
 Chain rules (chain id, gas price, block gas limit, balances) are not here: they live in genesis.
 """
 
+import contextlib
 import difflib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from ipaddress import ip_network
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
@@ -26,10 +27,15 @@ COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD", "CAIRN_FORWAR
 MOST_WORKERS_UNLESS_SET = 4
 """The core takes about a third of a submission's time, so more would wait for it. An idle one takes some 10 MB."""
 
+LOG_SETTINGS = ("log_level", "log_format")
+"""How to tell what is wrong with the settings."""
+
 EXIT_FATAL = 3
 """The exit code of a node, or of one of its processes, that must not be started again without a repair."""
 EXIT_DIVERGED = 8
 """The exit code of a node whose network has signed another state than it has computed."""
+EXIT_VERSION = 9
+"""The exit code of a node with which another version of the program must go on."""
 
 
 def setting(
@@ -43,6 +49,15 @@ def setting(
 class Settings:
     host: str = setting("127.0.0.1", "Address to listen on. The default accepts connections from this machine only.")
     port: int = setting(8645, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
+    metrics_host: str = setting(
+        "127.0.0.1", "Address on which metrics are served. The default shows them to this machine only."
+    )
+    metrics_port: int = setting(
+        0,
+        "Port on which metrics are served, at /metrics, in Prometheus' text format; 0 serves none.",
+        least=0,
+        most=65_535,
+    )
     workers: int = setting(
         min(MOST_WORKERS_UNLESS_SET, usable_processors()),
         "Number of API workers. Unless set, one for each processor that the node may use, at most 4.",
@@ -83,13 +98,19 @@ class Settings:
         "Seconds without a new block after which /ready is 503; more than CometBFT's interval of empty blocks.",
         least=1,
     )
+    halt_height: int = setting(
+        0,
+        "With the engine cometbft: the last block that this version makes. After it the node stops, so that a version "
+        "with other rules can continue. 0 means none.",
+        least=0,
+    )
     snapshot_interval: int = setting(
         0,
         "With the engine cometbft: blocks between two state snapshots, from which new nodes can start; 0 takes none.",
         least=0,
     )
     retain_blocks: int = setting(
-        0, "How many of the latest blocks to keep; the disk space of older ones is given back. 0 keeps all.", least=0
+        0, "How many of the latest blocks to keep; the disk space of older ones is freed. 0 keeps all.", least=0
     )
 
     mempool_size: int = setting(100_000, "Maximum number of transactions in the mempool.", least=1)
@@ -131,12 +152,12 @@ class Settings:
     max_connections_per_client: int = setting(
         1_000,
         "Maximum number of connections at once from one client address; each worker takes an equal share. "
-        "0 is no limit. Loopback is not limited.",
+        "0 means no limit. Loopback is not limited.",
         least=0,
     )
     rate_limit_per_s: float = setting(
         200.0,
-        "Requests per second and worker that one client address may make; 0 is no limit. Loopback is not limited.",
+        "Requests per second and worker that one client address may make; 0 means no limit. Loopback is not limited.",
         least=0,
     )
     rate_limit_burst: int = setting(
@@ -146,7 +167,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] = setting(
         (),
         "Addresses and networks of proxies whose Forwarded or X-Forwarded-For header says who the client is. "
-        "With any, loopback is limited like every other client.",
+        "If any are set, loopback is limited like every other client.",
     )
 
     explorer: bool = setting(True, "Serve the explorer, a web page that shows the chain, at /.")
@@ -183,6 +204,11 @@ class Settings:
         least=0,
         most=3_600,
     )
+    disk_warning_bytes: int = setting(
+        2 * 1024**3,
+        "Warn in the log when the data directory's disk has fewer free bytes than this; 0 never warns.",
+        least=0,
+    )
     log_level: str = setting("info", "debug, info, warning or error.", one_of=("debug", "info", "warning", "error"))
     log_format: str = setting("text", "text for people, json for machines.", one_of=("text", "json"))
 
@@ -200,60 +226,113 @@ def flag_name(name: str) -> str:
     return "--" + name.removesuffix("_per_s").removesuffix("_s").replace("_", "-")
 
 
+class Given(NamedTuple):
+    """A value that somebody gave to a setting."""
+
+    value: object
+    source: str
+    """The file, the variable of the environment, or the flag."""
+
+
+class GivenSettings:
+    """What the file, the environment and the flags say, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, list[Given]] = {}
+        """By setting. The last one counts."""
+        self.wrong: list[str] = []
+
+    def take(self, name: str, value: object, source: str, label: str) -> None:
+        try:
+            checked = _check(name, value, label)
+        except InvalidConfig as error:
+            self.wrong.append(error.detail)
+        else:
+            self.given.setdefault(name, []).append(Given(checked, source))
+
+    def settled(self) -> Settings:
+        """All settings. What is wrong with some of them together is added to `wrong`."""
+        chosen = {name: each[-1].value for name, each in self.given.items()}
+        if "mempool_size" in chosen and "mempool_per_sender" not in chosen:
+            chosen["mempool_per_sender"] = max(1, int(str(chosen["mempool_size"])) // 10)
+        settings = Settings(**chosen)  # type: ignore[arg-type]  # each was checked against its own field
+        self.wrong.extend(_wrong_together(settings))
+        return settings
+
+
 def load_settings(
     file_text: str | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
 ) -> Settings:
     """Load all settings. Raises `InvalidConfig` that names the first key that is unknown or wrong."""
-    given: dict[str, object] = {}
-    if file_text is not None:
-        given |= _parse_file(file_text)
-    given |= _parse_environment(environ or {})
-    given |= {name: _check(name, value, flag_name(name)) for name, value in (flags or {}).items()}
-    if "mempool_size" in given and "mempool_per_sender" not in given:
-        given["mempool_per_sender"] = max(1, int(str(given["mempool_size"])) // 10)
-    settings = Settings(**given)  # type: ignore[arg-type]  # each was checked against its own field
-    if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise InvalidConfig("tls_cert and tls_key go together: set both for HTTPS, or neither")
-    largest_body_bytes = max(settings.max_body_bytes, settings.max_batch_body_bytes)
-    if settings.max_unanswered_bytes < 4 * largest_body_bytes:
-        raise InvalidConfig(
-            f"max_unanswered_bytes: expected at least four times the largest body, {4 * largest_body_bytes} bytes"
-        )
-    _check_networks("trusted_proxies", settings.trusted_proxies)
-    if settings.cometbft_attach and not settings.abci_socket:
-        raise InvalidConfig("cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names")
+    given = read_settings(file_text, environ, flags)
+    settings = given.settled()
+    if given.wrong:
+        raise InvalidConfig(given.wrong[0])
     return settings
 
 
-def _check_networks(name: str, texts: Iterable[str]) -> None:
-    for text in texts:
+def read_settings(
+    file_text: str | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
+) -> GivenSettings:
+    """What each place says, in the order in which one overrides the other, and all that is wrong there."""
+    given = GivenSettings()
+    if file_text is not None:
+        _read_file(file_text, given)
+    _read_environment(environ or {}, given)
+    for name, value in (flags or {}).items():
+        given.take(name, value, flag_name(name), flag_name(name))
+    return given
+
+
+def _wrong_together(settings: Settings) -> Iterator[str]:
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        yield "tls_cert and tls_key go together: set both for HTTPS, or neither"
+    largest_body_bytes = max(settings.max_body_bytes, settings.max_batch_body_bytes)
+    if settings.max_unanswered_bytes < 4 * largest_body_bytes:
+        yield f"max_unanswered_bytes: expected at least four times the largest body, {4 * largest_body_bytes} bytes"
+    for text in settings.trusted_proxies:
         try:
             ip_network(text)
         except ValueError as error:
-            raise InvalidConfig(f"{name}: expected addresses or networks, as 10.0.0.0/8: {error}") from None
+            yield f"trusted_proxies: expected addresses or networks, as 10.0.0.0/8: {error}"
+    if settings.metrics_port and (settings.metrics_host, settings.metrics_port) == (settings.host, settings.port):
+        yield f"metrics_port: {settings.port} is the port of the API; choose another"
+    if settings.cometbft_attach and not settings.abci_socket:
+        yield "cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names"
 
 
-def _parse_file(text: str) -> dict[str, object]:
+def _read_file(text: str, given: GivenSettings) -> None:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidConfig(f"{CONFIG_FILE}: {error}") from None
-    for key in table:
-        if key not in FIELDS:
-            raise InvalidConfig(f"{CONFIG_FILE}: unknown key {key}{_suggest(key, FIELDS)}")
-    return {name: _check(name, value, f"{CONFIG_FILE}: {name}") for name, value in table.items()}
+        given.wrong.append(f"{CONFIG_FILE}: {error}")
+        table = _lone_lines(text, LOG_SETTINGS)
+    given.wrong.extend(f"{CONFIG_FILE}: unknown key {key}{_suggest(key, FIELDS)}" for key in table if key not in FIELDS)
+    for name in FIELDS:
+        if name in table:
+            given.take(name, table[name], CONFIG_FILE, f"{CONFIG_FILE}: {name}")
 
 
-def _parse_environment(environ: Mapping[str, str]) -> dict[str, object]:
+def _lone_lines(text: str, names: Sequence[str]) -> dict[str, object]:
+    """What a file that is no TOML as a whole sets in lines that can be read alone."""
+    table: dict[str, object] = {}
+    for line in text.splitlines():
+        if line.partition("=")[0].strip() in names:
+            with contextlib.suppress(tomllib.TOMLDecodeError):
+                table |= tomllib.loads(line)
+    return table
+
+
+def _read_environment(environ: Mapping[str, str], given: GivenSettings) -> None:
     names = {env_name(name): name for name in FIELDS}
-    given: dict[str, object] = {}
     for variable, text in environ.items():
         if variable.startswith(ENV_PREFIX) and variable not in COMMAND_VARIABLES:
             if variable not in names:
-                raise InvalidConfig(f"unknown environment variable {variable}{_suggest(variable, names, ENV_PREFIX)}")
+                suggestion = _suggest(variable, names, ENV_PREFIX)
+                given.wrong.append(f"unknown environment variable {variable}{suggestion}")
+                continue
             name = names[variable]
-            given[name] = _check(name, _from_text(TYPES[name], text), variable)
-    return given
+            given.take(name, _from_text(TYPES[name], text), variable, variable)
 
 
 def _suggest(unknown: str, known: Iterable[str], prefix: str = "") -> str:
@@ -339,12 +418,12 @@ def encode_settings(chosen: Mapping[str, object]) -> str:
     blocks = []
     for name, each in FIELDS.items():
         mark = "" if name in chosen else "#"
-        value = _as_toml(chosen.get(name, each.default))
+        value = as_toml(chosen.get(name, each.default))
         blocks.append(f"# {each.metadata['help']}\n{mark}{name} = {value}\n")
     return "\n".join(blocks)
 
 
-def _as_toml(value: object) -> str:
+def as_toml(value: object) -> str:
     if isinstance(value, bytes):
         value = checksum_address(Address(value))
     # JSON spells booleans, numbers, strings and lists of strings as TOML does.

@@ -89,13 +89,14 @@ class Slot:
 
 
 class SharedPage:
-    """One slot for each process, and what the supervisor tells them all."""
+    """One slot for each process, the core's first, and what the supervisor tells them all."""
 
     def __init__(self, processes: int) -> None:
         memory = mmap.mmap(-1, (1 + processes) * _WORDS * _WORD_BYTES)
         words = memoryview(memory).cast("Q")
         self._common, *slots = (words[at : at + _WORDS] for at in range(0, len(words), _WORDS))
         self.slots = [Slot(each) for each in slots]
+        self.core = self.slots[0]
 
     @property
     def reloads(self) -> int:
@@ -134,6 +135,9 @@ class Heart:
         counts = [slot.connections for slot in self._page.slots if slot is not self.slot]
         return min((count for count in counts if count is not None), default=None)
 
+    def work_of_core(self) -> Work:
+        return self._page.core.shown
+
     @contextmanager
     def beside(self) -> Iterator[None]:
         """Within it, this thread, another one, uses the disk."""
@@ -165,6 +169,11 @@ def keep_beating(
     """Beat in the event loop of `call_later`, if this process is watched."""
     if _own is not None:
         _own.beat(call_later, on_reload)
+
+
+def find_work_of_core() -> Work | None:
+    """What the core is doing, as it shows; None where nobody watches."""
+    return None if _own is None else _own.work_of_core()
 
 
 def show_connections(count: int | None) -> None:

@@ -7,37 +7,39 @@ import resource
 import shutil
 import socket
 import ssl
-import tempfile
+import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import structlog
 
+from cairn import __version__, metrics
 from cairn.api.server import certificates
 from cairn.api.server.http_server import BACKLOG
 from cairn.api.worker import run_worker
 from cairn.board import Board
+from cairn.build import COMMIT, DATA_FORMAT, VERSION, described
 from cairn.cometbft import CometBFT, CometBftLog
-from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
+from cairn.config import EXIT_DIVERGED, EXIT_FATAL, EXIT_VERSION, Settings
 from cairn.core.gateway import UNOBSERVED, Observing
 from cairn.core.process import run_core
-from cairn.domain.errors import Fatal, InvalidConfig
+from cairn.domain.answers import Readiness
+from cairn.domain.errors import AddressUnavailable, Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis, encode_genesis
 from cairn.domain.types import Address
 from cairn.live_settings import LiveSettings
-from cairn.log import configure_logging, print_fatal
+from cairn.log import configure_logging, log_uncaught, print_fatal
 from cairn.memory import map_large_blocks
+from cairn.running_node import RunningNode, announced, core_socket_in
+from cairn.runtime_directory import runtime_directory
+from cairn.service_manager import ServiceManager
 from cairn.store.directory import SeenChain, Syncs
 from cairn.store.signing_key import KeyFiles
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
-from cairn.temporary import temporary_directory
-
-RUNTIME_PREFIX = "cairn-run-"
-LONGEST_SOCKET_PATH_BYTES = 100
-"""Systems cut a unix socket's path at 104 or 108 bytes."""
 
 FILES_BESIDES_CONNECTIONS = 4096
 """Above all the store's: it keeps every one of its files open."""
@@ -50,12 +52,16 @@ often costs nothing: what a node makes in bulk is freed by reference counts, and
 """
 
 LOG_POLL_S = 1.0
-REPEAT_AFTER_LOOKS = 60
-"""A peer of another network tries again and again; it is named once a minute."""
 
 READY_POLL_S = 0.02
 SLOWEST_READY_POLL_S = 0.5
 PROBE_TIMEOUT_S = 0.5
+LARGEST_PROBE_ANSWER_BYTES = 65_536
+STATUS_POLL_S = 5.0
+"""How old the status that a service manager shows may be."""
+
+LATER = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+"""Another program may leave the port, and an interface may get its address after the node is started."""
 
 log = structlog.get_logger("cairn.node")
 
@@ -77,7 +83,29 @@ CoreEntry = Callable[
     ],
     int,
 ]
-WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread, bytes, Board], None]
+WorkerEntry = Callable[
+    [int, Settings, socket.socket, Path, Path, int, int, Reread, bytes, Board, socket.socket | None, Path | None], None
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The sockets on which the workers accept connections."""
+
+    api: socket.socket
+    metrics: socket.socket | None
+
+    def close(self) -> None:
+        self.api.close()
+        if self.metrics is not None:
+            self.metrics.close()
+
+    @property
+    def metrics_url(self) -> str | None:
+        if self.metrics is None:
+            return None
+        host, port = self.metrics.getsockname()[:2]
+        return Endpoint(host, port, tls=False).local_url + "/metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +130,8 @@ class Node:
     key_files: KeyFiles | None = None
     """Where the core finds the key that it signs blocks with, if this node makes them alone. No other process reads
     them. A dev chain needs none."""
+    home: Path | None = None
+    """Where commands look for a node that runs; None for one that nobody looks after."""
     is_temporary: bool = False
     """Whether the data directory is removed at the end, whatever ends the node or the machine."""
     core: CoreEntry = run_core
@@ -113,48 +143,74 @@ class Node:
         Raises `InvalidConfig` when the address cannot be listened on, before any process is started.
         """
         check_tls(self.settings)
+        configure_logging(self.settings.log_level, self.settings.log_format)
+        if not self.dev_keys:
+            # The first line of every start. A dev chain's version is in its banner.
+            log.info("the node starts", version=described(), chain=self.genesis.chain_id, data=str(self.data_dir))
         apply_to_process(self.settings)
+        log_uncaught()
         live = LiveSettings(self.settings, self.read_settings, check_tls)
         # Once, for all workers: it may name a million accounts.
         genesis_file = encode_genesis(self.genesis)
-        # Before the first fork, so that all processes have it, also those that are started later.
+        # Before the first fork, so that all processes have it, including those that are started later.
         board = Board()
-        with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
+        engine_log = None if self.cometbft is None else CometBftLog(self.cometbft.log_file)
+        service = ServiceManager()
+        with ExitStack() as opened:
+            listeners = open_listeners(self.settings, opened)
+            runtime_dir = opened.enter_context(runtime_directory(self.home or self.data_dir))
             supervisor = Supervisor(
-                core=partial(self._run_core, listener, runtime_dir, live, SeenChain(self.begun_file), board),
+                core=partial(self._run_core, listeners, runtime_dir, live, SeenChain(self.begun_file), board),
                 workers=[
-                    partial(self._run_worker, index, listener, runtime_dir, live, genesis_file, board)
+                    partial(self._run_worker, index, listeners, runtime_dir, live, genesis_file, board)
                     for index in range(self.settings.workers)
                 ],
                 drain_delay_s=self.settings.drain_delay_s,
-                # While any process holds the socket, new clients would queue in it and never be answered.
-                on_stop=listener.close,
+                # While any process holds a socket, new clients would queue in it and never be answered.
+                on_stop=listeners.close,
                 on_reload=partial(reload, live),
-                engine=self._engine(runtime_dir),
+                engine=self._engine(runtime_dir, engine_log),
                 parent_pipe=self.parent_pipe,
+                service=service,
+                board=board,
+                # A dev chain's banner does.
+                tells_start=not self.dev_keys,
             )
-            endpoint = Endpoint(self.settings.host, listener.getsockname()[1], tls=bool(self.settings.tls_cert))
-            supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))
+            metrics.BUILD.set(1, VERSION, COMMIT, str(DATA_FORMAT))
+            endpoint = Endpoint(self.settings.host, listeners.api.getsockname()[1], tls=bool(self.settings.tls_cert))
+            readiness = ReadinessWatch(supervisor, endpoint, service, on_ready)
+            supervisor.call_later(READY_POLL_S, readiness.look)
             if self.settings.tls_cert:
                 keep_certificate(supervisor, live)
-            if self.cometbft is not None:
-                LogWatch(supervisor, CometBftLog(self.cometbft.log_file)).look()
+            if engine_log is not None:
+                LogWatch(supervisor, engine_log).look()
             # What is loaded by now is shared by all processes for as long as the collector never touches it.
             gc.freeze()
             gc.set_threshold(*GC_THRESHOLDS)
             map_large_blocks()
-            return supervisor.run()
+            with announced(self.home, self._described(endpoint, listeners.metrics_url, runtime_dir)):
+                return supervisor.run()
+
+    def _described(self, endpoint: "Endpoint", metrics_url: str | None, runtime_dir: Path) -> RunningNode:
+        return RunningNode(
+            pid=os.getpid(),
+            url=endpoint.local_url,
+            metrics_url=metrics_url,
+            runtime_dir=str(runtime_dir),
+            version=__version__,
+            started_at=int(time.time()),
+        )
 
     def _run_core(
         self,
-        listener: socket.socket,
+        listeners: Listeners,
         runtime_dir: Path,
         live: LiveSettings,
         seen: SeenChain,
         board: Board,
         lifeline: int,
     ) -> int:
-        listener.close()
+        listeners.close()
         if self.is_temporary:
             Syncs.leave_out()
         return self.core(
@@ -172,12 +228,12 @@ class Node:
             board,
         )
 
-    def _engine(self, runtime_dir: Path) -> EngineChild | None:
+    def _engine(self, runtime_dir: Path, log_file: CometBftLog | None) -> EngineChild | None:
         abci_socket = abci_socket_of(self.settings, runtime_dir)
         if self.cometbft is None or abci_socket is None:
             return None
         entry = partial(self._run_cometbft, self.cometbft, abci_socket)
-        return EngineChild("cometbft", entry, socket=abci_socket)
+        return EngineChild("cometbft", entry, socket=abci_socket, words=log_file)
 
     def _run_cometbft(self, cometbft: CometBFT, abci_socket: Path, lifeline: int) -> int:
         try:
@@ -189,7 +245,7 @@ class Node:
     def _run_worker(
         self,
         index: int,
-        listener: socket.socket,
+        listeners: Listeners,
         runtime_dir: Path,
         live: LiveSettings,
         genesis_file: bytes,
@@ -205,7 +261,7 @@ class Node:
             self.worker(
                 index,
                 live.current,
-                listener,
+                listeners.api,
                 core_socket,
                 scratch_dir,
                 lifeline,
@@ -213,6 +269,8 @@ class Node:
                 partial(reread, live),
                 genesis_file,
                 board,
+                listeners.metrics,
+                self.home,
             )
         except Fatal as failure:
             print_fatal(failure)
@@ -230,20 +288,33 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+        return self._url_of(self.host)
 
-    def is_ready(self) -> bool:
-        """Whether GET /ready answers 200, asked over the network as any client would."""
+    @property
+    def local_url(self) -> str:
+        """For programs on this machine."""
+        return self._url_of(self._local_host)
+
+    @property
+    def _local_host(self) -> str:
         # A node that listens on every address is asked on loopback.
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        try:
-            with socket.create_connection((host, self.port), PROBE_TIMEOUT_S) as connection:
-                return self._ask(connection)
-        except OSError:
-            return False
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
 
-    def _ask(self, connection: socket.socket) -> bool:
+    def _url_of(self, host: str) -> str:
+        return f"{'https' if self.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def why_not_ready(self) -> str | None:
+        """None if GET /ready answers 200, asked over the network as any client would; else what it says."""
+        try:
+            with socket.create_connection((self._local_host, self.port), PROBE_TIMEOUT_S) as connection:
+                head, _, body = self._ask(connection).partition(b"\r\n\r\n")
+        except TimeoutError:
+            return f"no answer within {PROBE_TIMEOUT_S:g} s"
+        except OSError as failure:
+            return f"no answer: {failure.strerror or failure}"
+        return None if head.startswith(b"HTTP/1.1 200 ") else failed_checks(body)
+
+    def _ask(self, connection: socket.socket) -> bytes:
         if self.tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # Our own certificate, on our own machine, for a name that is not "localhost".
@@ -251,7 +322,51 @@ class Endpoint:
             context.verify_mode = ssl.CERT_NONE
             connection = context.wrap_socket(connection)
         connection.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        return connection.recv(64).startswith(b"HTTP/1.1 200 ")
+        with connection.makefile("rb") as answer:
+            return answer.read(LARGEST_PROBE_ANSWER_BYTES)
+
+
+def failed_checks(body: bytes) -> str:
+    """What the answer of a node that is not ready says is wrong."""
+    try:
+        answer = msgspec.json.decode(body, type=Readiness)
+    except msgspec.DecodeError:
+        return "its answer cannot be read"
+    reasons = [reason for reason in msgspec.structs.asdict(answer.checks).values() if reason != "ok"]
+    return "; ".join(dict.fromkeys(reasons)) or answer.status
+
+
+@dataclass(slots=True)
+class ReadinessWatch:
+    """Looks whether the node is ready: to say so once, and for the status that the service manager shows.
+
+    It asks as a client does, even though the supervisor knows what is wrong: an answer is only given after a look at
+    the disk. So a disk that fails is noticed even if nobody else asks.
+    """
+
+    supervisor: Supervisor
+    endpoint: Endpoint
+    service: ServiceManager
+    on_ready: Callable[[str], None]
+    poll_s: float = READY_POLL_S
+    was_ready: bool = False
+
+    def look(self) -> None:
+        """Again and again; ever more seldom until it is ready, since a large chain may take its time to open."""
+        reason = self.endpoint.why_not_ready()
+        if reason is None and not self.was_ready:
+            self.was_ready = True
+            self.supervisor.became_ready(self.endpoint.url)
+            self.on_ready(self.endpoint.url)
+            self.service.ready()
+        self.service.status(f"Ready: {self.endpoint.url}" if reason is None else f"Not ready: {reason}")
+        if not self.was_ready:
+            self.poll_s = min(self.poll_s * 1.5, SLOWEST_READY_POLL_S)
+        elif self.service.listens:
+            self.poll_s = STATUS_POLL_S
+        else:
+            return
+        self.supervisor.call_later(self.poll_s, self.look)
 
 
 @dataclass(slots=True)
@@ -260,10 +375,18 @@ class LogWatch:
 
     supervisor: Supervisor
     log_file: CometBftLog
-    quiet_looks: int = 0
 
     def look(self) -> None:
         found = self.log_file.look()
+        if found.other_rules is not None:
+            here, there = found.other_rules
+            log.critical(
+                "the network makes its blocks by rules of another version. The node stops; see docs/upgrades.md",
+                version_here=here,
+                version_of_network=there,
+            )
+            self.supervisor.fail(EXIT_VERSION)
+            return
         if found.has_diverged:
             log.critical(
                 "this node has computed another state than its network: the validators signed a block that does not "
@@ -271,34 +394,35 @@ class LogWatch:
             )
             self.supervisor.fail(EXIT_DIVERGED)
             return
-        self.quiet_looks -= 1
-        if found.other_network is not None and self.quiet_looks < 0:
+        if found.other_network is not None:
             log.error(
                 "a peer is of another network and is refused: compare the genesis.json of both",
                 its_network=found.other_network,
             )
-            self.quiet_looks = REPEAT_AFTER_LOOKS
         self.supervisor.call_later(LOG_POLL_S, self.look)
 
 
-def _await_ready(supervisor: Supervisor, endpoint: Endpoint, on_ready: Callable[[str], None], poll_s: float) -> None:
-    """Ask until the node is ready, ever more seldom: a large chain may take its time to open."""
-    if endpoint.is_ready():
-        on_ready(endpoint.url)
-        return
-    slower_s = min(poll_s * 1.5, SLOWEST_READY_POLL_S)
-    supervisor.call_later(poll_s, partial(_await_ready, supervisor, endpoint, on_ready, slower_s))
+def open_listeners(settings: Settings, opened: ExitStack) -> Listeners:
+    """Listen as the settings say, until `opened` is closed. Raises `InvalidConfig`."""
+    api = opened.enter_context(open_listener(settings.host, settings.port))
+    if not settings.metrics_port:
+        return Listeners(api, None)
+    metrics_listener = open_listener(settings.metrics_host, settings.metrics_port, "--metrics-port")
+    return Listeners(api, opened.enter_context(metrics_listener))
 
 
-def open_listener(host: str, port: int) -> socket.socket:
-    """Listen, so that clients can queue from now on. Raises `InvalidConfig` that says why when that is refused."""
+def open_listener(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Listen, so that clients can queue from now on.
+
+    Raises `InvalidConfig` that says why when that is refused; `AddressUnavailable` if it may work later.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise InvalidConfig(f"cannot listen on {host}: {error.strerror}") from None
+        raise AddressUnavailable(f"cannot listen on {host}: {error.strerror}") from None
     except UnicodeError:
         raise InvalidConfig(f"cannot listen on {host}: it is not a host name") from None
     try:
@@ -308,8 +432,9 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        hint = "; choose another with --port" if error.errno == errno.EADDRINUSE else ""
-        raise InvalidConfig(f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}{hint}") from None
+        hint = f"; choose another with {option}" if error.errno == errno.EADDRINUSE else ""
+        refusal = AddressUnavailable if error.errno in LATER else InvalidConfig
+        raise refusal(f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}{hint}") from None
     return listener
 
 
@@ -370,16 +495,3 @@ def abci_socket_of(settings: Settings, runtime_dir: Path) -> Path | None:
     if settings.engine == "embedded":
         return None
     return Path(settings.abci_socket) if settings.abci_socket else runtime_dir / "abci.sock"
-
-
-def core_socket_in(runtime_dir: Path) -> Path:
-    return runtime_dir / "core.sock"
-
-
-def runtime_directory() -> AbstractContextManager[Path]:
-    """For sockets and scratch files; where paths are short enough for a socket."""
-    parent = Path(tempfile.gettempdir())
-    longest = core_socket_in(parent / f"{RUNTIME_PREFIX}12345678")
-    if len(os.fsencode(longest)) > LONGEST_SOCKET_PATH_BYTES:
-        parent = Path("/tmp")
-    return temporary_directory(RUNTIME_PREFIX, parent)

@@ -11,22 +11,29 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import structlog
 
-from cairn import early_stop
-from cairn.config import EXIT_FATAL
+from cairn import early_stop, metrics
+from cairn.board import Board, Fault
+from cairn.clock_jumps import ClockJumps
+from cairn.config import EXIT_FATAL, EXIT_VERSION
 from cairn.heartbeat import SharedPage, Slot, Work, begin
+from cairn.log import TRACE, tell_repeats
+from cairn.readiness import ReadinessLog
+from cairn.refusal_log import RefusalLog
 from cairn.running_clock import RunningClock
+from cairn.service_manager import ServiceManager
 from cairn.temporary import STOP_SIGNALS
-from cairn.watchdog import LOOK_S, STOPPED, Finding, ProcessWatch, look_at
+from cairn.watchdog import LOOK_S, STOPPED, WAITING, Finding, ProcessWatch, look_at
 
 EXIT_OK = 0
 EXIT_FORCED = 130
@@ -34,6 +41,8 @@ EXIT_FORCED = 130
 
 STOP_LIMIT_S = 4.0
 """After the drain delay, whoever still runs this long after the stop began is killed: the promise is 5 s in all."""
+STOP_MARGIN_S = 5.0
+"""For what follows the end of the last process. A service manager waits for it before it kills the supervisor."""
 STABLE_AFTER_S = 5.0
 """A process that lived this long died by accident; one that did not may die again at once, so it waits."""
 FIRST_BACKOFF_S = 0.05
@@ -44,11 +53,14 @@ ENGINE_POLL_S = 0.05
 NAP_S = 0.2
 """While a timer runs, the supervisor sleeps no longer than this at a time, so that its clock sees a pause."""
 TRACE_SIGNAL = signal.SIGUSR2
-"""Has a process print where each of its threads is."""
-TRACE_S = 0.3
-"""How long a hung process may take to print that, before it is killed."""
+"""Has a process write down where each of its threads is."""
+TRACE_S = 1.0
+"""How long a hung process may take to write that, before it is killed."""
+LONGEST_TRACE_BYTES = 32 * 1024
 HANG_UP_S = 1.0
 """How long after a SIGHUP it is seen whether the terminal was closed."""
+SILENT_S = 3.0
+"""A core that has been silent for so long is at fault, or its disk is; GET /ready takes as long to say so."""
 SAME_KEYPRESS_S = 0.5
 """Wrappers pass Ctrl-C on to a child that already got it from the terminal; within this time it counts once."""
 
@@ -72,6 +84,8 @@ class Child:
     watch: ProcessWatch | None = None
     """None once it was found to hang."""
     patience: int = 1
+    trace_file: int = -1
+    """Where it writes down what its threads are at, when it is asked or crashes; -1 for a program that does not."""
 
     def back_off_s(self, now: float) -> float:
         """How long to wait before the next start, after an end at `now`."""
@@ -80,6 +94,15 @@ class Child:
             return 0.0
         self.early_deaths += 1
         return min(FIRST_BACKOFF_S * 2.0 ** (self.early_deaths - 1), LONGEST_BACKOFF_S)
+
+    def take_trace(self) -> dict[str, str]:
+        """What it has written down in this life, as a field for the log; empty if it has not."""
+        if self.trace_file < 0:
+            return {}
+        trace = os.pread(self.trace_file, LONGEST_TRACE_BYTES, 0)
+        os.ftruncate(self.trace_file, 0)
+        os.lseek(self.trace_file, 0, os.SEEK_SET)
+        return {TRACE: trace.decode(errors="replace").rstrip()} if trace else {}
 
 
 SocketIdentity = tuple[int, int]
@@ -96,6 +119,7 @@ class EngineChild(Child):
     """The socket that it was started for."""
     left_at: float | None = None
     """When that socket was first seen to be gone or another."""
+    words: "EngineWords | None" = None
 
     def listening(self) -> SocketIdentity | None:
         """Identifies the core's socket; a restarted core has another one."""
@@ -114,6 +138,16 @@ class EngineChild(Child):
         return self.left_at is not None and now - self.left_at >= ENGINE_STOP_LIMIT_S
 
 
+class EngineWords(Protocol):
+    """What an engine writes about itself."""
+
+    def begin_life(self) -> None:
+        """It is about to be started."""
+
+    def last_words(self) -> Sequence[str]:
+        """The latest errors that it has written in this life."""
+
+
 class Supervisor:
     """Owns the core, the workers and the engine from the first fork to the last exit."""
 
@@ -126,11 +160,16 @@ class Supervisor:
         on_reload: Callable[[], bool] = lambda: False,
         engine: EngineChild | None = None,
         parent_pipe: int | None = None,
+        service: ServiceManager | None = None,
+        board: Board | None = None,
+        tells_start: bool = True,
     ) -> None:
         """`on_reload` reads the settings again, and says whether the other processes are to do so, too.
 
-        With `parent_pipe`, the node also stops when the program that holds the other end of it is gone.
+        With `parent_pipe`, the node also stops when the program that holds the other end of it is gone. `board` shows
+        what the core knows to be wrong. Without `tells_start` the log does not say that the node is ready.
         """
+        self._board = board or Board()
         self._engines = [] if engine is None else [engine]
         self._page = SharedPage(1 + len(workers))
         core_slot, *slots = self._page.slots
@@ -139,12 +178,22 @@ class Supervisor:
             Child(f"cairn-api-{index}", entry, slot)
             for index, (entry, slot) in enumerate(zip(workers, slots, strict=True))
         ]
+        for child in (self._core, *self._workers):
+            child.trace_file = open_trace_file()
         self._children = [*self._engines, self._core, *self._workers]
+        metrics.PAGE.share(
+            [metrics.SUPERVISOR, *(child.name for child in (self._core, *self._workers, *self._engines))]
+        )
+        metrics.PAGE.started(metrics.SUPERVISOR, os.getpid())
         self._drain_delay_s = drain_delay_s
         self._on_stop = on_stop
         self._on_reload = on_reload
+        self._service = service or ServiceManager({})
         self._terminal = early_stop.terminal()
         self._timers = Timers()
+        self._readiness = ReadinessLog(self._timers.now(), tells_start)
+        self._clock_jumps = ClockJumps()
+        self._refusals = RefusalLog(self._timers.now())
         self._signals = SignalPipe(parent_pipe)
         # Only this process holds the write end: however it ends, its children see the end of file and leave too.
         self._lifeline, self._lifeline_writer = os.pipe()
@@ -154,6 +203,10 @@ class Supervisor:
     def call_later(self, delay_s: float, action: Callable[[], object]) -> None:
         """Run `action` between two signals, unless the stop has begun."""
         self._timers.add(delay_s, action)
+
+    def became_ready(self, url: str) -> None:
+        """GET /ready was 200 for the first time."""
+        self._readiness.became_ready(self._timers.now(), url)
 
     def fail(self, exit_code: int) -> None:
         """End the node because of something that a restart does not mend."""
@@ -176,6 +229,9 @@ class Supervisor:
                 self._kill_all()
                 os.close(self._lifeline_writer)
                 os.close(self._lifeline)
+                for child in (self._core, *self._workers):
+                    os.close(child.trace_file)
+        tell_repeats(is_last=True)
         flush_output(is_last=True)
         return self._exit_code
 
@@ -196,12 +252,14 @@ class Supervisor:
             return
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        metrics.PAGE.started(child.name, child.pid)
         child.started_at = self._timers.now()
         child.watch = ProcessWatch(child.started_at, look_at(child.pid, child.slot), child.patience)
 
     def _watch(self) -> None:
         """Look whether every process still runs, again and again."""
         self._timers.add(LOOK_S, self._watch)
+        tell_repeats()
         now = self._timers.now()
         for child in self._children:
             if child.pid is not None and child.watch is not None:
@@ -212,6 +270,27 @@ class Supervisor:
             if engine.pid is not None and engine.is_left(now):
                 log.warning("killed: it did not end with its core", process=engine.name)
                 send(signal.SIGKILL, [engine])
+        self._readiness.take(now, self._find_fault())
+        self._clock_jumps.look()
+        self._refusals.look(now)
+        # Not before every process was looked at: while that works, the supervisor itself replaces those that hang.
+        self._service.alive()
+
+    def _find_fault(self) -> Fault | None:
+        """What is wrong: by what is seen of the core, or else by what it says itself."""
+        watch = self._core.watch
+        if self._core.pid is None:
+            return Fault("core", "the core has ended, and is started again")
+        if watch is None:
+            return Fault("core", "the core hangs, and is replaced")
+        if watch.silent_s < SILENT_S:
+            return self._board.fault
+        look = watch.last
+        if look.state == STOPPED:
+            return Fault("core", "the core is stopped, as by SIGSTOP")
+        if look.state == WAITING or look.work is Work.DISK:
+            return Fault("disk", f"the core has waited for the disk for {watch.silent_s:.0f} s")
+        return Fault("core", f"the core does not answer while it is {look.work.described}")
 
     def _found(self, child: Child, watch: ProcessWatch, finding: Finding) -> None:
         facts = {"process": child.name, "how": finding.described, "for_s": round(finding.silent_s, 1)}
@@ -228,14 +307,16 @@ class Supervisor:
     def _end_hung(self, child: Child, pid: int | None, facts: Mapping[str, object]) -> None:
         if child.pid == pid:
             send(signal.SIGKILL, [child])
-        # Only now: if nobody reads what is logged, this may take for ever.
-        log.error("a process hangs, it is killed and started again", **facts)
+        # Only now: if nobody reads what is logged, this may take forever.
+        log.error("a process hangs, it is killed and started again", **facts, **child.take_trace())
 
     def _tend(self, engine: EngineChild) -> None:
         """Start the engine once the core listens."""
         listening = engine.listening()
         if listening is not None and self._timers.now() >= engine.not_before:
             engine.serves, engine.left_at = listening, None
+            if engine.words is not None:
+                engine.words.begin_life()
             self._start(engine)
         else:
             self._timers.add(ENGINE_POLL_S, partial(self._tend, engine))
@@ -253,15 +334,19 @@ class Supervisor:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
             name_process(child.name)
+            metrics.PAGE.become(child.name)
             if child.slot is not None:
                 begin(self._page, child.slot)
-                faulthandler.register(TRACE_SIGNAL, file=2)
+                faulthandler.register(TRACE_SIGNAL, file=child.trace_file)
+                # Where a crash in C would end it without a word.
+                faulthandler.enable(file=child.trace_file)
             code = child.entry(self._lifeline)
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as failure:
+            log.critical("a process fails by an error in the program", process=child.name, exc_info=failure)
         finally:
+            tell_repeats(is_last=True)
             flush_output()
             os._exit(code)
 
@@ -278,8 +363,10 @@ class Supervisor:
         """The terminal was closed, so stop; or else the operator wants settings and certificates to be read again."""
         if self._stop_if_hung_up():
             return
+        self._service.reloading()
         if self._on_reload():
             self._page.ask_to_reload()
+        self._service.reloaded()
         # Some shells tell their programs a moment before they end.
         self._timers.add(HANG_UP_S, self._stop_if_hung_up)
 
@@ -298,12 +385,15 @@ class Supervisor:
                 self._ended(child, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, code: int) -> None:
-        if code == EXIT_FATAL and not isinstance(child, EngineChild):
-            # Whichever process found it: damaged data does not get better by a restart.
-            self.fail(EXIT_FATAL)
+        metrics.PAGE.ended(child.name)
+        if code in (EXIT_FATAL, EXIT_VERSION) and not isinstance(child, EngineChild):
+            # Whichever process found it: neither data nor program gets better by a restart.
+            self.fail(code)
         elif self._stopped_at is None:
             delay_s = child.back_off_s(self._timers.now())
-            log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)
+            how = {"process": child.name, "how": describe_exit(code), "in_s": delay_s}
+            metrics.RESTARTS.inc(child.name)
+            log.error("process ended, restarting", **how, **child.take_trace(), **last_words_of(child))
             if isinstance(child, EngineChild):
                 # Whatever its exit code was: it exits with 0 when its core is gone.
                 child.not_before = self._timers.now() + delay_s
@@ -333,6 +423,7 @@ class Supervisor:
         if self._stopped_at is not None:
             return
         self._stopped_at = self._timers.now()
+        self._service.stopping(within_s=drain_delay_s + STOP_LIMIT_S + STOP_MARGIN_S)
         self._timers.clear()
         send(signal.SIGTERM, [*self._engines, self._core])
         self._timers.add(ENGINE_STOP_LIMIT_S, lambda: send(signal.SIGKILL, self._engines))
@@ -364,6 +455,22 @@ def send(number: signal.Signals, children: Sequence[Child]) -> None:
     for child in children:
         if child.pid is not None:
             os.kill(child.pid, number)
+
+
+def last_words_of(child: Child) -> dict[str, Sequence[str]]:
+    """What an engine said of its end, as a field for the log; empty if it said nothing."""
+    words = child.words.last_words() if isinstance(child, EngineChild) and child.words is not None else ()
+    return {"last_words": words} if words else {}
+
+
+def open_trace_file() -> int:
+    """A file of no name, in memory where the system has that: a process writes there while it cannot log."""
+    if sys.platform == "linux":
+        file = os.memfd_create("cairn-trace")
+    else:
+        with tempfile.TemporaryFile() as unnamed:
+            file = os.dup(unnamed.fileno())
+    return file
 
 
 def flush_output(is_last: bool = False) -> None:

@@ -128,7 +128,9 @@ def find_program() -> list[str]:
         return [sys.executable, "-m", "cairn.cli"]
     found = shutil.which("cairn")
     if found is None:
-        raise NodeNotStarted("no `cairn` runs nodes here: install cairn-node in place of cairn-client, or by pipx")
+        raise NodeNotStarted(
+            "no `cairn` runs nodes here: install cairn-node instead of cairn-node-client, or install it with pipx"
+        )
     return [found]
 
 

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 async def in_slices(items: Iterable[_T]) -> AsyncIterator[_T]:
-    """The items, one by one. After each slice of time, also of the caller's work on them, others have their turn."""
+    """The items, one by one. After each slice of time, including the caller's work on them, others have a turn."""
     clock = time.perf_counter
     ends_at = clock() + SLICE_S
     for item in items:
@@ -48,7 +48,7 @@ async def in_slices(items: Iterable[_T]) -> AsyncIterator[_T]:
 
 
 def one_slice(items: Iterable[_T]) -> Iterator[_T]:
-    """Some of the items: for a slice of time, also of the caller's work on them, from when it has the first one.
+    """Some of the items: for a slice of time, which includes the caller's work on them, from when it has the first one.
 
     So there are always two, if there are as many, however long it takes to find the first.
     """
@@ -112,11 +112,13 @@ class TimeShares:
             return now if now < self._slice_ends_at else None
         return now if self._queues[queue].may_begin(client) else None
 
-    def end(self, client: str, queue: QueueName, began: float, used_s: float = 0.0) -> None:
-        """`used_s`: so much of the client's time was used before, for what could not wait."""
+    def end(self, client: str, queue: QueueName, began: float, used_s: float = 0.0) -> float:
+        """Returns how long the work took, with `used_s`: what was used before, for what could not wait."""
+        took_s = self.clock() - began
         # Within a turn the round charges for all of it.
-        if self._slice_ends_at is None and self._queues[queue].charge_at_once(client, self.clock() - began, used_s):
+        if self._slice_ends_at is None and self._queues[queue].charge_at_once(client, took_s, used_s):
             self._schedule_round()
+        return took_s + used_s
 
     def charge(self, client: str, queue: QueueName, used_s: float) -> None:
         """So much of the client's time was used for what could not wait for a turn."""

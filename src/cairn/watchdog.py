@@ -87,6 +87,15 @@ class ProcessWatch:
         self._silent_s = self._ran_s = self._stopped_s = self._stalled_s = self._long_work_s = 0.0
         self._tell_after_s = TOLD_AFTER_S
 
+    @property
+    def silent_s(self) -> float:
+        """For how long it has not beaten, as of the last look."""
+        return self._silent_s
+
+    @property
+    def last(self) -> Look:
+        return self._last
+
     def next_patience(self) -> int:
         """That of the next life, if this one is ended because it hangs."""
         if self._stopped_s >= HANG_LIMIT_S or self._beat_at - self._began >= STEADY_AFTER_S:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_RECORD = re.compile(r"\d\d:\d\d:\d\d \[")
+_RECORD = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[")
 """How a line of the node's log begins. What follows until the next one belongs to it."""
 _ERROR = re.compile(
     r"^\s*(?:\| *)*(?:Traceback \(most recent call last\)|Fatal Python error|thread '.*' panicked|Segmentation fault)",

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -29,6 +30,7 @@ enum operation { WRITE = 1, SYNC = 2, CREATE = 4, RENAME = 8, REMOVE = 16, RESIZ
 
 struct control {
     int64_t clock_step_ns; /* added to the wall clock; the monotonic one is never touched */
+    uint64_t free_bytes;   /* what the disk says that it has left; 0 leaves it the truth */
     uint64_t operations;   /* which calls count; 0 while there is no fault, and written last */
     uint64_t first, last;  /* of the calls that count since then, those from first up to last, without it, may be struck */
     uint64_t chance;       /* how many of a million of those are */
@@ -327,6 +329,20 @@ int ftruncate(int file, off_t size)
 int ftruncate64(int file, off64_t size)
 {
     return ftruncate(file, size);
+}
+
+int statvfs(const char *restrict path, struct statvfs *restrict told)
+{
+    REAL(statvfs);
+    int result = real(path, told);
+    if (!result && control->free_bytes && is_path_under(path))
+        told->f_bavail = told->f_bfree = control->free_bytes / told->f_frsize;
+    return result;
+}
+
+int statvfs64(const char *restrict path, struct statvfs64 *restrict told)
+{
+    return statvfs(path, (struct statvfs *)told);
 }
 
 ssize_t read(int file, void *content, size_t size)

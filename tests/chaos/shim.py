@@ -13,12 +13,14 @@ from tests.chaos.cache import Cache
 
 SOURCE = Path(__file__).with_name("shim.c")
 COMPILERS = ("cc", "gcc", "clang")
-_CONTROL = struct.Struct("=q10Q")
+_CONTROL = struct.Struct("=q11Q")
 _CLOCK_STEP = struct.Struct("=q")
+_FREE_BYTES = struct.Struct("=Q")
 _OPERATIONS = struct.Struct("=Q")
 _FAULT = struct.Struct("=9Q")
 _COUNTS = struct.Struct("=2Q")
-_OPERATIONS_AT = _CLOCK_STEP.size
+_FREE_BYTES_AT = _CLOCK_STEP.size
+_OPERATIONS_AT = _FREE_BYTES_AT + _FREE_BYTES.size
 _FAULT_AT = _OPERATIONS_AT + _OPERATIONS.size
 _COUNTS_AT = _CONTROL.size - _COUNTS.size
 FOR_EVER = 2**63
@@ -105,6 +107,10 @@ class Control:
     def step_clock(self, seconds: float) -> None:
         """The node's wall clock is so far from ours from now on."""
         _CLOCK_STEP.pack_into(self._memory, 0, round(seconds * 10**9))
+
+    def show_free(self, size_bytes: int) -> None:
+        """The disk says that it has so much space left; 0 leaves it the truth. It can be written all the same."""
+        _FREE_BYTES.pack_into(self._memory, _FREE_BYTES_AT, size_bytes)
 
 
 class Shim(Control):

@@ -8,7 +8,7 @@ from tests.chaos.chaos import ChaosRun, run_chaos
 from tests.chaos.shim import COMPILERS
 from tests.support.programs import need_program
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "30"))
 
 
 def test_a_node_keeps_its_promises_under_faults(tmp_path: Path) -> None:

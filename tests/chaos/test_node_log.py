@@ -9,10 +9,10 @@ Traceback (most recent call last):
   File "worker.py", line 107, in _import_early
     Thread(target=import_encoder).start()
 RuntimeError: can't start new thread"""
-RECORD = f"14:35:02 [error    ] Exception in callback          [asyncio]\n{TRACEBACK}"
-QUIET = "14:35:01 [warning  ] the wall clock has jumped      [cairn.core] by_s=90"
+RECORD = f"2026-11-18 14:35:02 [error    ] Exception in callback          [asyncio]\n{TRACEBACK}"
+QUIET = "2026-11-18 14:35:01 [warning  ] the wall clock has jumped      [cairn.core] by_s=90"
 CHAIN = """\
-14:35:03 [error    ] a request failed               [cairn.api] path=/tx
+2026-11-18 14:35:03 [error    ] a request failed               [cairn.api] path=/tx
 Traceback (most recent call last):
   File "store.py", line 1, in read
 OSError: [Errno 5] Input/output error

@@ -15,7 +15,7 @@ from tests.chaos.shim import COMPILERS, DiskFault, Operation, Shim
 from tests.support.programs import need_program
 
 OUTCOME = """
-import json, os, sys, time
+import json, os, shutil, sys, time
 def tried(call):
     try:
         return call()
@@ -37,6 +37,7 @@ print(json.dumps({
     "resize": tried(lambda: os.ftruncate(file, 1)),
     "took_s": time.monotonic() - begun,
     "wall": wall,
+    "free_bytes": shutil.disk_usage(os.path.dirname(path)).free,
 }))
 """
 WHOLE = {"writes": [1_000] * 4, "sync": None, "size": 1_000, "read": 4, "rename": None, "remove": None, "resize": None}
@@ -60,7 +61,8 @@ def outcome(shim: Shim, path: Path) -> dict[str, Any]:
 def changed(shim: Shim, path: Path) -> dict[str, Any]:
     """In what that differs from a disk without faults."""
     found = outcome(shim, path)
-    return {name: found[name] for name in found.keys() - {"took_s", "wall"} if found[name] != WHOLE.get(name)}
+    compared = found.keys() - {"took_s", "wall", "free_bytes"}
+    return {name: found[name] for name in compared if found[name] != WHOLE.get(name)}
 
 
 def test_without_a_fault_nothing_is_struck(shim: Shim, tmp_path: Path) -> None:
@@ -125,6 +127,13 @@ def test_a_slow_sync_succeeds_late(shim: Shim, tmp_path: Path) -> None:
     found = outcome(shim, tmp_path / "data/file")
     assert found["sync"] is None
     assert found["took_s"] >= 0.3
+
+
+def test_a_disk_says_that_little_is_left_and_another_says_the_truth(shim: Shim, tmp_path: Path) -> None:
+    little = 64 * 1024**2
+    shim.show_free(little)
+    assert outcome(shim, tmp_path / "data" / "file")["free_bytes"] == little
+    assert outcome(shim, tmp_path / "file")["free_bytes"] != little
 
 
 def test_the_wall_clock_steps_and_the_monotonic_one_does_not(shim: Shim, tmp_path: Path) -> None:

@@ -75,10 +75,10 @@ def test_the_comparison_with_peers_gives_every_figure_of_ours(tmp_path: Path) ->
 
 
 def test_reads_and_writes_are_measured_on_chains_of_two_sizes(tmp_path: Path) -> None:
-    arguments = ["--stored=2000,4000", "--write-rounds=1", f"--scratch={tmp_path}"]
+    arguments = ["--stored=1000,2000", "--write-rounds=1", f"--scratch={tmp_path}"]
     done = subprocess.run([sys.executable, "-m", "bench.depth", *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     head, *rows = (line.rsplit(maxsplit=3) for line in done.stdout.splitlines())
-    assert head == ["CPU us", "2,000", "4,000", "ratio"]
+    assert head == ["CPU us", "1,000", "2,000", "ratio"]
     assert len(rows) == 7
     assert all(float(figure) > 0 for _, *figures in rows for figure in figures)

@@ -10,7 +10,7 @@ from tests.chaos.kills import KillRun, run_kills
 from tests.support.public import PublicNode
 from tests.support.replay import raw, replay_chain
 
-KILLS = 20
+KILLS = 10
 LONGEST_S = 300.0
 """A machine that has other work kills less often."""
 

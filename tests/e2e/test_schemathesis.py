@@ -13,7 +13,7 @@ from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
 from tests.support.wallet import dev_account
 
-EXAMPLES = 40
+EXAMPLES = 25
 CONFIG = f"""
 hooks = "{Path(__file__).parents[1] / "support" / "described_formats.py"}"
 

@@ -24,8 +24,9 @@ def home(tmp_path: Path) -> LoneHome:
 
 def test_the_hand_over_of_the_page_leaves_each_block_proven(home: LoneHome) -> None:
     """With kills before and after it; the service manager of the page is the test."""
-    [(line, _)] = Page("docs/production.md").steps("cairn ")
-    new_key = line.partition("#")[0].replace("DIR", str(home.directory)).split()[1:]
+    [line] = [line for line, _ in Page("docs/production.md").steps() if "new-signing-key" in line]
+    command = line.partition("#")[0].removeprefix("runuser -u cairn -- ")
+    new_key = command.replace("/var/lib/cairn", str(home.directory)).split()[1:]
     first = SigningKey.load(home.key_file).public_key
     with home.start() as node:
         assert_problem(get_anew(f"{node.url}/block/0/finality"), 404, "NOT_SIGNED_YET")

@@ -16,6 +16,7 @@ import pytest
 from cairn.core.gateway import ConfirmedTx, PendingTx
 from cairn.core.opening import open_core
 from cairn.core.service import Core
+from cairn.domain.answers import Checks
 from cairn.domain.certificates import BlockSignature
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
@@ -95,10 +96,14 @@ async def says(core: Core, condition: str) -> None:
     """Return once the core's own check says that of CometBFT, which may be slow to answer."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not re.fullmatch(condition, (await core.check()).mempool):
+            while not re.fullmatch(condition, said_of_network(await core.check())):
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"waited {PATIENCE_S} s for: {condition}") from None
+
+
+def said_of_network(checks: Checks) -> str:
+    return checks.peers if checks.engine == "ok" else checks.engine
 
 
 @pytest.fixture

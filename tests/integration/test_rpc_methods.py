@@ -330,6 +330,40 @@ async def test_txpool_methods_show_pending_and_queued_transactions(node: RestNod
     assert summary.endswith(f": 1 wei + 21000 gas × {3 * GWEI} wei")
 
 
+async def test_the_core_is_asked_for_its_mempool_again_after_every_change_and_only_then(
+    node: RestNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_pending, asked = node.core.list_pending, 0
+
+    async def counted(*question: Any) -> PendingPage:
+        nonlocal asked
+        asked += 1
+        return await list_pending(*question)
+
+    async def shown() -> dict[str, set[int]]:
+        nonlocal asked
+        asked = 0
+        content, again = await call(node, "txpool_content"), await call(node, "txpool_content")
+        assert again == content
+        assert asked == 1
+        return {part: {int(nonce) for txs in content[part].values() for nonce in txs} for part in content}
+
+    monkeypatch.setattr(node.core, "list_pending", counted)
+    assert await shown() == {"pending": set(), "queued": set()}
+    await send(node, 0)
+    assert await shown() == {"pending": {0}, "queued": set()}
+    await send(node, 2)
+    assert await shown() == {"pending": {0}, "queued": {2}}
+    await call(node, "eth_sendRawTransaction", raw(signed(2, gas_price=2 * GWEI)))
+    [[tx]] = [txs.values() for txs in (await call(node, "txpool_content"))["queued"].values()]
+    assert tx["gasPrice"] == hex(2 * GWEI)
+    node.mine()
+    assert await shown() == {"pending": set(), "queued": {2}}
+    await send(node, 1)
+    node.mine()
+    assert await shown() == {"pending": set(), "queued": set()}
+
+
 async def test_a_worker_without_the_notice_shows_the_same_head(tmp_path: Path) -> None:
     async with rest_node(tmp_path, settings(), hears_late=True) as node:
         tx_hash = await send(node, 0)

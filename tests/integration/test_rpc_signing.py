@@ -17,7 +17,10 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct, encode_typed_data
 
+from cairn import metrics
+from cairn.api.rpc.methods import make_methods
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, settings
+from tests.support.pace import PATIENCE_S
 from tests.support.rest_node import RestNode, rest_node, without
 from tests.support.rpc_node import call, refusal
 from tests.support.wallet import dev_account
@@ -125,7 +128,7 @@ for nested in ("[" * 120_000, '{{"a":' * 100_000):
 
 
 class PausedImport(MetaPathFinder, Loader):
-    """Holds the import of the library for typed data until `goes_on` is set, or ten seconds have passed."""
+    """Holds the import of the library for typed data until `goes_on` is set, or nobody does that."""
 
     def __init__(self) -> None:
         self.begun, self.goes_on = Event(), Event()
@@ -136,7 +139,7 @@ class PausedImport(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self.begun.set()
-        self.was_released.append(self.goes_on.wait(10))
+        self.was_released.append(self.goes_on.wait(PATIENCE_S))
         vars(module)["encode_typed_data"] = encode_typed_data
 
 
@@ -210,6 +213,12 @@ async def test_on_other_chains_the_methods_do_not_exist(node: RestNode, method: 
     absent = f"the method {method} does not exist/is not available"
     assert await refusal(node, method, ALICE, MESSAGE) == (-32601, absent)
     assert "personal" not in await call(node, "rpc_modules")
+
+
+async def test_methods_that_exist_on_other_chains_have_series_of_their_own(node: RestNode) -> None:
+    node.view.on_info(msgspec.structs.replace(node.core.info(), signs_for=[]))
+    others = make_methods(node.core, node.view).keys() - set(metrics.RPC_METHODS)
+    assert [method for method in sorted(others) if (await refusal(node, method))[0] != -32601] == []
 
 
 async def test_an_account_is_impersonated_where_the_node_has_its_key(node: RestNode) -> None:

@@ -19,7 +19,7 @@ OFFLINE_GO = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOPROXY": "of
 
 
 def missing(what: str, registry: str) -> str:
-    return f"{what} is not here: {registry} could not be reached, or `make interop` was not run"
+    return f"{what} is not here: run `make interop`, which fetches it from {registry}"
 
 
 def run(

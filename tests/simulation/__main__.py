@@ -88,8 +88,19 @@ def _fresh_seeds(base: int, seconds: float) -> Iterator[int]:
 
 
 def known_seeds() -> list[int]:
-    lines = (line.partition("#")[0].strip() for line in FAILED_ONCE.read_text().splitlines())
-    return [int(line) for line in lines if line]
+    return [seed for seed, _ in _known()]
+
+
+def known_seeds_of_the_node() -> list[int]:
+    """Those that found a defect of the node; the others found one of the simulator."""
+    return [seed for seed, why in _known() if not why.startswith("of the simulator")]
+
+
+def _known() -> Iterator[tuple[int, str]]:
+    for line in FAILED_ONCE.read_text().splitlines():
+        seed, _, why = line.partition("#")
+        if seed.strip():
+            yield int(seed), why.strip()
 
 
 def _show_small(small: Result) -> None:

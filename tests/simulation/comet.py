@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cairn.domain.genesis import genesis_digest
+from cairn.domain.rules import RULES_VERSION
 from cairn.engine.abci import requests as m
 from cairn.engine.network.commits import EngineCommit
 from cairn.engine.network.rpc import CometBftRefusal, NodeStatus, RpcAway
@@ -122,8 +123,11 @@ class Rpc:
     async def peer_heights(self) -> list[int]:
         return self._comet.peer_heights()
 
-    async def count_peers(self) -> int:
-        return self._comet.count_peers()
+    async def peer_names(self) -> dict[str, str]:
+        return self._comet.peer_names()
+
+    async def votes(self) -> list[list[str]]:
+        return []
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         return await self._comet.rpc_broadcast(raw)
@@ -275,7 +279,7 @@ class Comet:
         genesis = self.node.genesis
         validators = tuple(m.ValidatorPower(v.public_key, v.power) for v in genesis.validators)
         digest = f'"0x{genesis_digest(genesis).hex()}"'.encode()
-        request = m.InitChainRequest(validators, digest, 1)
+        request = m.InitChainRequest(validators, digest, 1, RULES_VERSION)
         app_hash: bytes = await self.call("init_chain", request)
         genesis_block = self._blocks[0]
         if genesis_block.app_hash is None:
@@ -368,10 +372,10 @@ class Comet:
             raise RpcAway("simulated")
         return [len(self._blocks) - 1] if self.is_online else []
 
-    def count_peers(self) -> int:
+    def peer_names(self) -> dict[str, str]:
         if not self.is_running:
             raise RpcAway("simulated")
-        return int(self.is_online)
+        return {"ab": "network"} if self.is_online else {}
 
     async def rpc_broadcast(self, raw: bytes) -> CometBftRefusal | None:
         if not self.is_running:

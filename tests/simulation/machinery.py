@@ -82,6 +82,9 @@ class Clock:
     def monotonic(self) -> float:
         return self._loop.now
 
+    def perf_counter(self) -> float:
+        return self._loop.now
+
     def thread_time(self) -> float:
         return 0.0
 

@@ -4,13 +4,17 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.simulation.command import run
 
-COUNT = 16 if os.environ.get("CI") == "true" else 3
+BATCHES, COUNT = (4, 4) if os.environ.get("CI") == "true" else (1, 3)
+"""So many processes, which several workers can run at once, and seeds in each."""
 
 
-def test_fresh_seeds_are_clean() -> None:
-    code, output = run("--no-known", "--count", str(COUNT), "--base", str(_base_of_source()))
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_fresh_seeds_are_clean(batch: int) -> None:
+    code, output = run("--no-known", "--count", str(COUNT), "--base", str(_base_of_source() + batch))
     assert code == 0, output
 
 

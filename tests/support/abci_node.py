@@ -25,6 +25,7 @@ from cairn.engine.application import Application, Feed
 from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.checks import Refusals
+from cairn.engine.network.halt import Halt
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.state_sync import Snapshots
@@ -97,6 +98,8 @@ class Node:
             Refusals(lambda: self.seconds),
             lambda: 1_000.0,
             self._shelf,
+            Halt(0),
+            0,
         )
 
     def close(self) -> None:

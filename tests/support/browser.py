@@ -26,6 +26,13 @@ TIMEOUT_MS = 1_000 * PATIENCE_S
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 360, "height": 740}
 
+RECORD_CONNECTION = """() => {
+    const place = document.querySelector("#connection");
+    globalThis.connections = [];
+    new MutationObserver(() => globalThis.connections.push(place.textContent.trim()))
+        .observe(place, { childList: true, subtree: true });
+}"""
+
 Theme = Literal["light", "dark"]
 
 expect.set_options(timeout=TIMEOUT_MS)
@@ -78,6 +85,18 @@ class Visitor:
         self.page.goto(f"{self.url}/#{route}")
         expect(self.page.locator("main h1:not([data-old])")).to_be_visible()
         return self.page
+
+    def shown_heights(self) -> list[int]:
+        """The heights of the bars of the first chart, newest first; the genesis block has none."""
+        bars = self.page.locator(".chart").first.locator("g")
+        return [int(height) for height in bars.evaluate_all("(bars) => bars.map((bar) => bar.dataset.height)")]
+
+    def record_connection(self) -> None:
+        """Begin to keep what the page says of its connection, one change after the other."""
+        self.run(RECORD_CONNECTION)
+
+    def recorded_connection(self) -> list[str]:
+        return list(self.run("() => globalThis.connections"))
 
     def run(self, script: str, argument: object = None) -> Any:
         """What a script gives in the page; it may import the page's own modules."""

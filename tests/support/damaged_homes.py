@@ -24,8 +24,8 @@ from tests.support.tx_data import data_by_number
 
 SEGMENT_BYTES = 4_096
 """Small, so that hundreds of directories are copied and compared in seconds."""
-NOT_DATA = ("cairn.lock", "rocksdict-config.json")
-"""What a refused start may write: the id of its process, and settings of RocksDB's Python binding, if they are gone."""
+NOT_DATA = ("cairn.lock", "running.json", "rocksdict-config.json")
+"""What a refused start may write: the id of its process, that it runs, and settings of RocksDB's Python binding."""
 
 Content = dict[str, list[tuple[bytes, bytes]]]
 

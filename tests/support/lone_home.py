@@ -1,13 +1,16 @@
 """A chain of one node's own in a home directory, run as its operator runs it."""
 
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from cairn.config import EXIT_FATAL
 from cairn.domain.certificates import SignedBlock, check_certificate
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, parse_genesis
 from cairn.domain.proof_files import FinalityFile, read_file
+from tests.support.commands import run_here
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode, get_anew
@@ -20,13 +23,19 @@ class LoneHome:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.key_file = directory / "signing-key.json"
-        self.cairn("init", str(directory), "--chain-id", "1337", "--alloc", f"{HOLDER}=5coins", "--proposer", HOLDER)
+        run_here(["init", str(directory), "--chain-id", "1337", "--alloc", f"{HOLDER}=5coins", "--proposer", HOLDER])
         self.paid = 0
 
     def cairn(self, *args: str, code: int = 0) -> str:
         done = subprocess.run(command(args), env=clean_environment(), capture_output=True, text=True)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
+
+    def cairn_json(self, *args: str) -> Any:
+        """What a command prints with --json; it may warn besides, as of a slow disk."""
+        done = subprocess.run(command([*args, "--json"]), env=clean_environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
 
     def start(self) -> NodeProcess:
         return NodeProcess.start(("run", "--home", str(self.directory), "--port", "0", "--workers=1", "--block-time=0"))

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +19,9 @@ from cairn.cometbft import TomlValue, edit_toml
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesis
 from tests.support.abci_grammar import Call, check_run, read_runs
+from tests.support.commands import run_here
 from tests.support.links import Links, State
-from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
 from tests.support.public import PublicNode
@@ -272,8 +272,11 @@ class Network:
                     "p2p.pex": False,
                     "p2p.persistent_peers": ",".join(self._peers(node)),
                     "rpc.laddr": f"unix://{node.home}/rpc.sock",
+                    "instrumentation.prometheus": False,
                 }
             )
+        # Other networks of the tests have the same ports for these.
+        self.set(metrics_port=0)
 
     def _peers(self, node: NetworkNode) -> Iterator[str]:
         for other in self.nodes:
@@ -340,13 +343,7 @@ class Network:
 def make_homes(directory: Path, validators: int, args: Sequence[str] = ()) -> None:
     """The homes of a network with the chain id and the accounts of a dev chain."""
     alloc = [f"--alloc={checksum_address(address)}={DEV_COINS}coins" for address, _ in DEV_KEYS]
-    made = subprocess.run(
-        command(["testnet", str(directory), f"--validators={validators}", f"--chain-id={DEV_CHAIN_ID}", *alloc, *args]),
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-    )
-    assert made.returncode == 0, made.stderr
+    run_here(["testnet", str(directory), f"--validators={validators}", f"--chain-id={DEV_CHAIN_ID}", *alloc, *args])
 
 
 def is_any_stopped(groups: Collection[int]) -> bool:

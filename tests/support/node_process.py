@@ -12,6 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from cairn.cli.node.run import METRICS_PORT
+from cairn.config import CONFIG_FILE
 from tests.support.pace import PATIENCE_S
 
 LISTENING = "Listening on "
@@ -63,6 +65,15 @@ def await_sleep(pid: int) -> None:
     wait_until(lambda: state_of(pid) == "S", PATIENCE_S, f"{pid} to wait")
 
 
+def without_usual_metrics(args: Sequence[str]) -> dict[str, str]:
+    """Settings for a home as `cairn init` makes it: all have the same port for metrics, and tests run side by side."""
+    home = Path(args[args.index("--home") + 1]) if "--home" in args else None
+    settings = home / CONFIG_FILE if home is not None else None
+    if settings is None or not settings.exists():
+        return {}
+    return {"CAIRN_METRICS_PORT": "0"} if b"\nmetrics_port = %d\n" % METRICS_PORT in settings.read_bytes() else {}
+
+
 class NodeProcess:
     """Leaving the `with` block ends every process of the node, whatever state it is in."""
 
@@ -81,7 +92,7 @@ class NodeProcess:
                 stdout=out,
                 stderr=err,
                 # What a killed node leaves behind goes with the test.
-                env=clean_environment({"TMPDIR": self._scratch.name} | dict(env or {})),
+                env=clean_environment({"TMPDIR": self._scratch.name} | without_usual_metrics(args) | dict(env or {})),
                 start_new_session=True,
             )
 

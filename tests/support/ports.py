@@ -7,6 +7,8 @@ from cairn.cli.network.homes import PORTS_BETWEEN_NODES
 
 FIRST, LAST = 15_000, 32_000
 """Below those that systems hand out to clients."""
+PORTS_OF_A_NODE = 5
+"""API, p2p, CometBFT's RPC, metrics, CometBFT's metrics."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -23,7 +25,11 @@ def free_base_port(nodes: int) -> int:
     """A base whose nodes' ports nobody listens on now."""
     while True:
         base = random.randrange(FIRST, LAST, 100)
-        if all(is_free(base + PORTS_BETWEEN_NODES * node + port) for node in range(nodes) for port in range(3)):
+        if all(
+            is_free(base + PORTS_BETWEEN_NODES * node + port)
+            for node in range(nodes)
+            for port in range(PORTS_OF_A_NODE)
+        ):
             return base
 
 

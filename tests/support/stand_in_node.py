@@ -42,6 +42,7 @@ def run_core(
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
     chain_id: int, reread: Reread, genesis_file: bytes, board: Board,
+    metrics_sock: socket.socket | None, home: Path | None,
 ) -> None:  # fmt: skip
     (scratch_dir / f"life-{os.getpid()}").touch()
     lives = len(list(scratch_dir.iterdir()))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from cairn import supervisor, watchdog
+from cairn import log, supervisor, watchdog
 from cairn.config import EXIT_FATAL
 from cairn.heartbeat import keep_beating
 from cairn.log import configure_logging
@@ -208,6 +208,8 @@ class SayingPipe(SignalPipe):
 
 
 if __name__ == "__main__":
+    # The tests look at each line.
+    log.REPEAT_S = 0.0
     configure_logging("info", "json")
     supervisor.SignalPipe = SayingPipe  # type: ignore[misc]
     running = build(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -29,6 +29,7 @@ from cairn.api.worker import Worker
 from cairn.board import Board
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
+from cairn.domain.rules import RULES_VERSION
 from cairn.domain.transactions import encode_tx
 from cairn.engine.abci.proto import abci_pb2 as pb
 from tests.support.abci_node import GENESIS, VALIDATOR
@@ -185,7 +186,12 @@ class CometBft:
         await self.call(info=pb.RequestInfo())
         key = pb.ValidatorUpdate(pub_key=pb.PublicKey(ed25519=VALIDATOR.public_key), power=VALIDATOR.power)
         genesis = encode_genesis(GENESIS)
-        await self.call(init_chain=pb.RequestInitChain(validators=[key], app_state_bytes=genesis, initial_height=1))
+        params = pb.ConsensusParams(version=pb.VersionParams(app=RULES_VERSION))
+        await self.call(
+            init_chain=pb.RequestInitChain(
+                validators=[key], app_state_bytes=genesis, initial_height=1, consensus_params=params
+            )
+        )
 
     async def decide(self, height: int, raw: bytes) -> None:
         """Propose a block of one transaction, agree on it and commit it."""

@@ -85,6 +85,48 @@ def test_a_wrong_proposal_of_one_validator_is_no_divergence(tmp_path: Path) -> N
     assert log.look() == NOTHING
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'E[2026-11-17|11:00:00.000] Error in validation  module=blocksync height=7 hash=AB err="%b"\n',
+        b"E[2026-11-17|11:00:00.000] CONSENSUS FAILURE!!!  module=consensus "
+        b'err="precommit step; +2/3 prevoted for an invalid block: %b"\n',
+        b'{"_msg":"Error in validation","err":"%b","level":"error","module":"blocksync"}\n',
+    ],
+)
+def test_a_signed_block_by_other_rules_is_told_with_both_versions(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(line % b"wrong Block.Header.Version. Expected {11 2}, got {11 3}")
+    assert log.look().other_rules == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'E[2026-11-18|10:00:00.000] State sync failed                            module=statesync err="%b"\n',
+        b'{"_msg":"State sync failed","err":"%b","level":"error","module":"statesync"}\n',
+    ],
+)
+def test_a_snapshot_of_a_network_with_other_rules_is_told_with_both_versions(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(line % b"snapshot restoration failed: app version mismatch. Expected: 3, got: 2")
+    assert log.look().other_rules == (2, 3)
+    path.write_bytes(line % b"snapshot restoration failed: no route to host")
+    assert log.look() == NOTHING
+
+
+def test_a_proposal_by_other_rules_that_is_not_signed_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(
+        b"E[2026-11-17|11:00:00.000] prevote step: consensus deems this block invalid; prevoting nil  module=consensus "
+        b'err="wrong Block.Header.Version. Expected {11 2}, got {11 3}"\n'
+    )
+    assert log.look() == NOTHING
+
+
 def test_a_peer_of_another_network_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cometbft.log"
     log = CometBftLog(path)
@@ -123,3 +165,35 @@ def test_only_the_newest_part_of_a_long_log_is_read(tmp_path: Path) -> None:
     path.write_bytes(b"noise\n" * MOST_AT_ONCE_BYTES + STRANGER)
     assert log.look().other_network == "cairn-1-ab"
     assert log.look() == NOTHING
+
+
+def test_its_last_words_are_the_errors_of_its_present_life(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    path.write_bytes(b"E[2026-11-18|11:00:00.000] of an earlier life\n")
+    log = CometBftLog(path)
+    log.begin_life()
+    assert log.last_words() == []
+    with path.open("ab") as file:
+        file.write(b"I[2026-11-18|11:00:00.000] started\n")
+        file.write(b"E[2026-11-18|11:00:00.000] first\n" + b"E[2026-11-18|11:00:00.000] %b\n" % (b"x" * 1_000))
+        file.write(b'{"level":"error","_msg":"as JSON"}\npanic: no disk\ngoroutine 1 [running]:\n')
+    words = log.last_words()
+    assert [word[:7] for word in words] == ["E[2026-", '{"level', "panic: "]
+    assert max(map(len, words)) <= 500
+    log.begin_life()
+    assert log.last_words() == []
+
+
+def test_a_log_that_is_too_long_is_put_aside_and_written_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.cometbft.LARGEST_LOG_BYTES", 100)
+    path = tmp_path / "cometbft.log"
+    with path.open("ab", buffering=0) as file:
+        log = CometBftLog(path)
+        for life in range(5):
+            file.write(b"I[2026-11-18|11:00:00.000] %d %b\n" % (life, b"x" * 90))
+            assert log.look() == NOTHING
+            assert path.stat().st_size == 0
+            assert (tmp_path / "cometbft.log.1").read_bytes().startswith(b"I[2026-11-18|11:00:00.000] %d" % life)
+        file.write(STRANGER)
+        assert log.look().other_network == "cairn-1-ab"
+    assert {each.name for each in tmp_path.iterdir()} == {"cometbft.log", "cometbft.log.1"}

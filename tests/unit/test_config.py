@@ -2,11 +2,10 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from cairn.config import FIELDS, Settings, encode_settings, env_name, flag_name, load_settings
+from cairn.config import FIELDS, Settings, encode_settings, env_name, flag_name, load_settings, read_settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS
@@ -118,6 +117,12 @@ def test_a_wrong_file_is_refused_and_the_key_named(file: str, message: str) -> N
         load_settings(file)
 
 
+def test_how_to_log_is_known_even_if_the_file_is_no_toml() -> None:
+    given = read_settings('log_level = oops\n  log_format = "json"  # for the collector\nport = = 3\n')
+    assert given.settled().log_format == "json"
+    assert given.wrong == ["cairn.toml: Invalid value (at line 1, column 13)"]
+
+
 @pytest.mark.parametrize(
     ("variable", "text", "message"),
     [
@@ -176,15 +181,3 @@ def test_every_setting_stands_under_its_help() -> None:
     for name, each in FIELDS.items():
         at = next(index for index, line in enumerate(lines) if line.startswith(f"#{name} = "))
         assert lines[at - 1] == f"# {each.metadata['help']}"
-
-
-def test_the_documented_table_is_the_program_s() -> None:
-    defaults = dict(re.findall(r"^#(\w+) = (.*)$", encode_settings({}), re.MULTILINE))
-    defaults["workers"] = "one for each processor, at most 4"
-    rows = [
-        f"| `{name}` | `{flag_name(name)}` | {defaults[name]} | {each.metadata['help']} |"
-        for name, each in FIELDS.items()
-    ]
-    page = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
-    documented = page.partition("<!-- settings")[2].partition("<!-- end of settings")[0].splitlines()
-    assert [line for line in documented if line.startswith("| `")] == rows

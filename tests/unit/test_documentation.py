@@ -1,12 +1,14 @@
-"""What the documentation says of the tests and of the settings is true."""
+"""What the documentation says of the tests, the settings and the program is true."""
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from cairn.config import Settings, load_settings
 from tests.support.pages import ROOT, Page
+from tools.reference.places import filled, pages
 
 INVARIANTS = Page("docs/invariants.md").text
 PROMISES = {name: Page(f"docs/{name}.md").text for name in ("reliability", "security")}
@@ -70,3 +72,8 @@ def test_the_settings_for_production_are_taken() -> None:
     [shown] = Page("docs/production.md").code("toml")
     settings = load_settings(shown)
     assert (settings.allowed_hosts, settings.drain_delay_s) == (("node.example.org",), 5)
+
+
+@pytest.mark.parametrize("page", list(pages()), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_what_the_program_says_now(page: Path) -> None:
+    assert page.read_text() == filled(page), "out of date: run `make docs-reference`"

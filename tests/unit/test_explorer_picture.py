@@ -5,7 +5,7 @@ import zlib
 
 from tools.explorer_picture import PICTURE, SIGNATURE, chunks_of, packed
 
-MOST_BYTES = 150_000
+MOST_BYTES = 200_000
 
 
 def pixels_of(png: bytes) -> bytes:

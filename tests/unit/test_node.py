@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,11 +16,12 @@ import httpx
 import pytest
 
 from cairn.board import Board
+from cairn.build import described
 from cairn.config import Settings
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import AddressUnavailable, InvalidConfig
 from cairn.domain.genesis import dev_genesis
 from cairn.live_settings import LiveSettings
-from cairn.node import Endpoint, Node, check_tls, core_socket_in, open_listener, runtime_directory
+from cairn.node import Endpoint, Listeners, Node, check_tls, failed_checks, open_listener
 from cairn.store.directory import SeenChain, Syncs
 from tests.support.certificates import make_certificate
 from tests.support.node_process import is_alive, wait_until
@@ -110,19 +110,25 @@ def test_a_worker_that_died_starts_with_a_clean_scratch_directory(start: Start) 
     assert second != first
 
 
-def test_a_worker_that_finds_the_store_damaged_ends_the_node_with_one_line(start: Start) -> None:
+def test_a_worker_that_finds_the_store_damaged_ends_the_node_with_one_line_after_the_first(start: Start) -> None:
     process = start()
     with pytest.raises(httpx.TransportError):
         httpx.get(f"{read_url(process)}/corrupt", timeout=PATIENCE_S)
     _, errors = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, errors) == (3, "cairn: Corrupt: a block is not what was written\n")
+    assert process.returncode == 3
+    first, *others = errors.splitlines()
+    assert "the node starts" in first
+    assert described() in first
+    [line] = [line for line in others if "[info" not in line]
+    assert "the node cannot go on" in line
+    assert "reason='Corrupt: a block is not what was written'" in line
 
 
 def test_a_refused_address_is_an_error_before_anything_starts(start: Start, tmp_path: Path) -> None:
     with open_listener("127.0.0.1", 0) as taken:
         process = start(f"port={taken.getsockname()[1]}")
         _, errors = process.communicate(timeout=PATIENCE_S)
-    assert "InvalidConfig: cannot listen on 127.0.0.1 port" in errors
+    assert "AddressUnavailable: cannot listen on 127.0.0.1 port" in errors
     assert not (tmp_path / "core.sock.path").exists()
 
 
@@ -161,13 +167,13 @@ def test_a_port_in_use_is_named_with_a_way_out() -> None:
     with open_listener("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         expected = f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port"
-        with pytest.raises(InvalidConfig, match=expected):
+        with pytest.raises(AddressUnavailable, match=expected):
             open_listener("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("host", ["203.0.113.1", "no such host"])
 def test_an_address_that_is_not_ours_is_named(host: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"cannot listen on {host}"):
+    with pytest.raises(AddressUnavailable, match=f"cannot listen on {host}"):
         open_listener(host, 0)
 
 
@@ -192,19 +198,48 @@ def test_urls(endpoint: Endpoint, url: str) -> None:
 def test_a_node_that_does_not_answer_is_not_ready() -> None:
     with open_listener("0.0.0.0", 0) as listener:
         port = listener.getsockname()[1]
-        assert not Endpoint("0.0.0.0", port, tls=False).is_ready()
-    assert not Endpoint("0.0.0.0", port, tls=False).is_ready()
+        assert Endpoint("0.0.0.0", port, tls=False).why_not_ready() == "no answer within 0.5 s"
+    assert Endpoint("0.0.0.0", port, tls=False).why_not_ready() == "no answer: Connection refused"
 
 
-def test_a_long_temporary_path_gives_way_to_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long_path = tmp_path / ("long" * 25)
-    long_path.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(long_path))
-    with runtime_directory() as path, socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(core_socket_in(path)))
-        assert path.stat().st_mode & 0o777 == 0o700
-    assert not path.exists()
-    assert list(long_path.iterdir()) == []
+def told_by(listener: socket.socket) -> list[str]:
+    """The lines of the next message."""
+    return listener.recv(4_096).decode().split("\n")
+
+
+def test_a_service_manager_hears_when_the_node_is_ready_reloads_and_stops(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        process = start("drain_delay_s=0.5", ready=False)
+        first = [told_by(manager) for _ in range(2)]
+        assert ["WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000"] in first
+        assert any(line.startswith("STATUS=Not ready: ") for line, *_ in first)
+        (tmp_path / "ready").touch()
+        wait_until(lambda: told_by(manager) == ["READY=1"], PATIENCE_S, "READY=1")
+        assert told_by(manager) == [f"STATUS=Ready: {read_url(process)}"]
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: told_by(manager)[0] == "RELOADING=1", PATIENCE_S, "RELOADING=1")
+        assert told_by(manager) == ["READY=1"]
+        process.terminate()
+        wait_until(lambda: told_by(manager)[0] == "STOPPING=1", PATIENCE_S, "STOPPING=1")
+        assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"status":"starting","checks":{"store":"opening","mempool":"opening"}}', "opening"),
+        (b'{"status":"unavailable","checks":{"store":"no space","mempool":"ok"}}', "no space"),
+        (b'{"status":"draining","checks":{"store":"ok","mempool":"ok"}}', "draining"),
+        (b"<html>", "its answer cannot be read"),
+    ],
+)
+def test_the_parts_that_fail_are_named(body: bytes, reason: str) -> None:
+    assert failed_checks(body) == reason
 
 
 def test_a_certificate_is_tried_before_the_start(tmp_path: Path) -> None:
@@ -242,4 +277,6 @@ def test_the_core_leaves_out_syncs_exactly_on_a_temporary_directory(
 
     node = Node(dev_genesis(), tmp_path, Settings(), {}, is_temporary=is_temporary, core=core)
     live = LiveSettings(Settings(), None, check_tls)
-    assert node._run_core(socket.socket(), tmp_path, live, SeenChain(), Board(), 0) == int(is_temporary)
+    assert node._run_core(Listeners(socket.socket(), None), tmp_path, live, SeenChain(), Board(), 0) == int(
+        is_temporary
+    )

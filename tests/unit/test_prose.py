@@ -22,6 +22,19 @@ def findings(path: Path, text: str) -> list[str]:
         ("# A page\n\nIt is is here.\n", "twice: is"),
         ("# A page\n\nThe folders are the stages of\nits way.\n", "'stages of its way': say what the folders hold"),
         ("# A page\n\nEvents come without a hole.\n", "'without a hole': no gap; none is skipped"),
+        ("# A page\n\nIt is kept, also\nwhen it stops.\n", "', also when': even, or including"),
+        ("# A page\n\nIt is kept (also for one node).\n", "'(also for': even, or including"),
+        ("# A page\n\nIt waits in vain.\n", "'in vain': say what fails"),
+        ("# A page\n\nIt is public for ever.\n", "'for ever': forever, or permanently"),
+        ("# A page\n\nIt begins anew.\n", "'anew': again; or start over, rewrite, reopen"),
+        ("# A page\n\nA copy is all that there is.\n", "'all that there is': say what it is"),
+        ("# A page\n\nOne place, none skipped.\n", "'One place, none': a sentence with a verb, not a maxim"),
+        (
+            "# A page\n\nTo one whose key nobody has.\n",
+            "'whose key nobody has': say what follows from it: the fees are lost",
+        ),
+        ("# A page\n\nAs many as are still free.\n", "'As many as are still free': give the number, or the share"),
+        ("# A page\n\nIt shall stop.\n", "'shall': must, will or should"),
     ],
 )
 def test_what_is_wrong_on_a_page_is_found(tmp_path: Path, text: str, found: str) -> None:
@@ -35,7 +48,8 @@ def test_what_is_wrong_on_a_page_is_found(tmp_path: Path, text: str, found: str)
         '<a id="old"></a>\n\n# A page: `GET /It` here\n\n[above](#old)\n',
         "# A page\n\n```text\nthe the [x](missing.md)\n```\n\nIn code: `simply simply`.\n",
         "# 1. Run it\n\n## Formats: What is here\n",
-        "# Made by the program\n\n<!-- reference: errors -->\n\n[below](#made)\n",
+        "# A page\n\nIt also works in a pipe. It reads, and also writes. Also, it stops. Wait for every block.\n",
+        "# A page\n\nWith `--run`, also `also when` is code. One node is enough, and none needs more.\n",
     ],
 )
 def test_what_is_right_on_a_page_passes(tmp_path: Path, text: str) -> None:
@@ -45,6 +59,14 @@ def test_what_is_right_on_a_page_passes(tmp_path: Path, text: str) -> None:
 def test_a_message_that_goes_on_in_the_next_line_is_read_whole(tmp_path: Path) -> None:
     source = 'help = (\n    "Change a validator. It is meant "\n    "by its key."\n)\n'
     assert findings(tmp_path / "help.py", source) == ["'is meant \" \"by its': identify it by …"]
+
+
+def test_a_message_that_sounds_translated_is_found(tmp_path: Path) -> None:
+    source = 'warn("remove it to begin anew, also "\n    "after a crash")\n'
+    assert findings(tmp_path / "help.py", source) == [
+        "'anew': again; or start over, rewrite, reopen",
+        "', also \" \"after': even, or including",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cairn import metrics
 from cairn.domain.answers import PROBLEM_TYPE, Problem
 from cairn.domain.errors import (
     ApiError,
@@ -32,7 +33,10 @@ REVALIDATE = "no-cache"
 """Of `Cache-Control`: the client asks each time whether what it has is still the same."""
 IMMUTABLE = "public, max-age=31536000, immutable"
 MAX_DISCARDED_BYTES = 8 * 1024 * 1024
-AMOUNT_FIELDS = ("value", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "baseFeePerGas", "fee", "balance")
+AMOUNT_FIELDS = (
+    *("value", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "baseFeePerGas", "fee", "balance"),
+    "supply",
+)
 """Every field of an answer that is an amount of wei, however deep it stands."""
 
 Form = Callable[[bytes], bytes]
@@ -203,6 +207,7 @@ def problem_of(error: NodeError) -> Problem:
 def encode_problem(error: NodeError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Status, the headers that belong to it, and the body."""
     error = answered(error)
+    metrics.HTTP_REFUSALS.inc(error.code)
     headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode())]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after_s))

@@ -85,6 +85,8 @@ class ChainView(ChainReads):
         self.info: ChainInfo | None = None
         self.generation = -1
         """The board's, while it shows the chain that this worker reads."""
+        self._minted = (0, 0)
+        """Of a dev chain: a height, and what the blocks up to it added to the balances in genesis."""
         self.reverts = 0
         """How often the chain was reverted, as far as this worker knows."""
         self.phase: Phase = "starting"
@@ -116,6 +118,7 @@ class ChainView(ChainReads):
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id, self.reverts = info, info.chain_id, info.reverts
         self.pending.clear()
+        self._minted = (0, 0)
         self.generation = info.generation if info.generation % 2 else -1
         # The core announces its head next; earlier announcements may be of blocks that were reverted.
         self.announced = -1
@@ -328,7 +331,7 @@ class ChainView(ChainReads):
     def is_live(self) -> bool:
         """Whether the board is that of the core which this worker is connected to, and the core is ready.
 
-        Without one the watermark tells what is on disk, also if the core was killed before it told anybody.
+        Without one the watermark tells what is on disk, even if the core was killed before it told anybody.
         """
         return self.phase == "ready" and self.board.generation == self.generation
 
@@ -337,6 +340,19 @@ class ChainView(ChainReads):
         if self.info is None:
             raise self.why_unavailable()
         return self.info
+
+    def supply(self) -> int | None:
+        """The sum of all balances after the block that is shown. None on a dev chain that has removed old blocks."""
+        info = self.get_info()
+        if not info.can_set_balances:
+            return info.first_supply
+        if self.base:
+            return None
+        seen, minted = self._minted
+        if seen < self.height:
+            minted += self.reader_at(self.height).minted_in(seen + 1, self.height)
+            self._minted = (self.height, minted)
+        return info.first_supply + minted
 
     @property
     def is_reverting(self) -> bool:

@@ -4,7 +4,7 @@ import structlog
 
 from cairn.api.bodies import IMMUTABLE, REVALIDATE, encode_problem
 from cairn.api.server.access import OriginList
-from cairn.api.server.exchange import AnswerFuture
+from cairn.api.server.exchange import AnswerFuture, Exchange
 from cairn.api.server.http_heads import NO_STORE, STATUS_LINES, Header, encode_lines, whole_response
 from cairn.domain.errors import Internal, NodeError, ShuttingDown
 
@@ -14,7 +14,7 @@ log = structlog.get_logger("cairn.api")
 
 
 class Heads:
-    """The heads of a route's answers, made anew whenever the common headers change."""
+    """The heads of a route's answers, made again whenever the common headers change."""
 
     def __init__(self, origins: OriginList, for_wallets: bool) -> None:
         self._origins = origins
@@ -42,17 +42,18 @@ class Heads:
     def _start(self, caching: Header) -> bytes:
         return STATUS_LINES[200] + self._common_lines + encode_lines([JSON, *self._headers, caching])
 
-    def problem(self, error: NodeError) -> bytes:
+    def problem(self, request: Exchange, error: NodeError) -> bytes:
         """The whole answer."""
-        status, headers, body = encode_problem(error)
-        return whole_response(self._common_lines, status, [*headers, NO_STORE, *self._headers], body)
+        request.is_plain = False
+        request.status, headers, body = encode_problem(error)
+        return whole_response(self._common_lines, request.status, [*headers, NO_STORE, *self._headers], body)
 
-    def failure_of(self, answering: AnswerFuture) -> bytes:
+    def failure_of(self, request: Exchange, answering: AnswerFuture) -> bytes:
         """The whole answer, where there is no result."""
         if answering.cancelled():
-            return self.problem(ShuttingDown("the node is shutting down"))
+            return self.problem(request, ShuttingDown("the node is shutting down"))
         failure = answering.exception()
         if not isinstance(failure, NodeError):
             log.error("a request failed", exc_info=failure)
             failure = Internal(str(failure))
-        return self.problem(failure)
+        return self.problem(request, failure)

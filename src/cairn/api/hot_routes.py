@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
+from cairn import metrics
 from cairn.api.bodies import is_json
 from cairn.api.chain_view import ChainView
 from cairn.api.hot_heads import Heads
@@ -30,6 +31,8 @@ from cairn.time_shares import QueueName, TimeShares, never
 MAX_HOT_BODY_BYTES = 4_096
 """A transaction has some 450 bytes, and most calls have fewer."""
 HASH_DIGITS = 64
+SYNC_SUFFIX = b"RawTransactionSync"
+"""Of the name of the method that waits for a block."""
 # Each needs something that only the application does.
 UNUSUAL = frozenset(
     {b"origin", b"expect", b"transfer-encoding", b"content-encoding", b"if-none-match", b"idempotency-key"}
@@ -48,6 +51,7 @@ class HealthRoute:
     is_limited = False
 
     def __init__(self, heads: Heads) -> None:
+        self.traffic = metrics.HTTP.of_route("GET /health")
         self._heads = heads
         self._answer = b""
 
@@ -69,6 +73,7 @@ class SubmitRoute:
     is_limited = True
 
     def __init__(self, submitter: Submitter, heads: Heads) -> None:
+        self.traffic = metrics.HTTP.of_route("POST /tx")
         self._submitter = submitter
         self._heads = heads
         self._pending = self._confirmed = b""
@@ -83,11 +88,11 @@ class SubmitRoute:
         try:
             return self._submitter.admit_complete(request.body)
         except NodeError as refused:
-            return self._heads.problem(refused)
+            return self._heads.problem(request, refused)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
         if answering.cancelled() or answering.exception() is not None:
-            return (self._heads.failure_of(answering),)
+            return (self._heads.failure_of(request, answering),)
         admission: Admission = answering.result()
         if admission.waits_for_nonce is not None:
             body = msgspec.json.encode(submitted(admission))
@@ -104,6 +109,7 @@ class CallRoute:
     is_limited = True
 
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
+        self.traffic = metrics.HTTP.of_route("POST /rpc")
         self._calls = calls
         self._limiter = limiter
         self._shares = shares
@@ -124,31 +130,37 @@ class CallRoute:
                 begun = self._calls.begin(call)
                 shares.end(payer, queue, began, used_s)
                 if begun is None:
-                    return self._heads.no_content
+                    return self._nothing(request)
                 if isinstance(begun, bytes):
                     return self._heads.ok + b"%d\r\n\r\n" % len(begun) + begun
                 if isinstance(begun.result, Promised):
                     request.asked = begun
                     return begun.result.future
                 used_s, answering = 0.0, self._calls.finish(begun, self._caller_of(request))
+        request.is_patient = SYNC_SUFFIX in request.body
         # What is submitted is submitted, whether its client waits for the answer or not.
         is_gone = never if queue == "submissions" else request.is_gone
         return asyncio.get_running_loop().create_task(shares.run(payer, answering, queue, is_gone, used_s))
+
+    def _nothing(self, request: Exchange) -> bytes:
+        """The answer to notifications."""
+        request.status, request.is_plain = 204, False
+        return self._heads.no_content
 
     def _caller_of(self, request: Exchange) -> Caller:
         return Caller(request.address, self._limiter, request.is_gone, already_counted=1)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
         if answering.cancelled():
-            return (self._heads.failure_of(answering),)
+            return (self._heads.failure_of(request, answering),)
         if isinstance(request.asked, Unanswered):
             answer = self._calls.settle(request.asked)
         elif answering.exception() is not None:
-            return (self._heads.failure_of(answering),)
+            return (self._heads.failure_of(request, answering),)
         else:
             answer = answering.result()
         if answer is None:
-            return (self._heads.no_content,)
+            return (self._nothing(request),)
         head = self._heads.ok + b"%d\r\n\r\n" % len(answer)
         return (head, answer) if len(answer) > LARGE_BYTES else (head + answer,)
 

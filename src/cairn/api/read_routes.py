@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cairn import metrics
 from cairn.api.bodies import Form, as_integers, as_strings
 from cairn.api.chain_view import ChainView
 from cairn.api.hot_heads import Heads
@@ -39,9 +40,13 @@ MAX_HOT_BLOCK_BYTES = 64 * 1024
 
 
 class ReadRoute:
+    name = ""
     queue: QueueName | None = "reads"
     is_alone = False
     is_limited = True
+
+    def __init__(self) -> None:
+        self.traffic = metrics.HTTP.of_route(self.name)
 
     def answer(self, *_: object) -> Sequence[bytes]:
         raise AssertionError("it answers at once")
@@ -50,7 +55,10 @@ class ReadRoute:
 class TxRoute(ReadRoute):
     """GET /tx/{hash} of a transaction that is confirmed here, or was pending and has not changed since."""
 
+    name = "GET /tx/{hash}"
+
     def __init__(self, view: ChainView, heads: Heads) -> None:
+        super().__init__()
         self._view = view
         self._heads = heads
 
@@ -89,10 +97,13 @@ class KeptAccount(msgspec.Struct):
 class AccountRoute(ReadRoute):
     """GET /account/{address} as of the latest block, unless only the core knows its next nonce."""
 
+    name = "GET /account/{address}"
+
     # What the client has submitted before, on the same connection, is answered first, and so it counts.
     is_alone = True
 
     def __init__(self, view: ChainView, nonces: NextNonces, heads: Heads) -> None:
+        super().__init__()
         self._view = view
         self._board = view.board
         self._nonces = nonces
@@ -139,7 +150,10 @@ class AccountRoute(ReadRoute):
 class BlockRoute(ReadRoute):
     """GET /block/{hash}, by its height, and `latest`."""
 
+    name = "GET /block/{hash}"
+
     def __init__(self, view: ChainView, heads: Heads) -> None:
+        super().__init__()
         self._view = view
         self._heads = heads
 
@@ -174,10 +188,13 @@ class BlockRoute(ReadRoute):
 class ChainRoute(ReadRoute):
     """GET /chain."""
 
+    name = "GET /chain"
+
     # As for accounts: what was submitted before counts.
     is_alone = True
 
     def __init__(self, view: ChainView, heads: Heads) -> None:
+        super().__init__()
         self._view = view
         self._heads = heads
         self._seen = (-1, -1, (0, 0))

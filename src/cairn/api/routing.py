@@ -11,7 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cairn.api.bodies import JSON_MEDIA_TYPE
 from cairn.api.parameters import Parameter, parse_query
+from cairn.api.server.exchange import ROUTE_NAME
 from cairn.domain.errors import MethodNotAllowed, PathNotFound
+from cairn.metrics import PAGES
 
 RouteHandler = Callable[..., Coroutine[Any, Any, Response]]
 ByMethod = dict[str, RouteHandler]
@@ -55,6 +57,10 @@ class Operation:
         self.problems = [each for each in said if isinstance(each, int)]
         self.body = body
 
+    @property
+    def route(self) -> str:
+        return f"{self.method} {self.path}"
+
     def has_in_path(self, parameter: Parameter) -> bool:
         return f"{{{parameter.name}}}" in self.path
 
@@ -91,11 +97,13 @@ class PathRouter:
         self._exact: dict[str, ByMethod] = {}
         self._patterns: dict[str, list[tuple[re.Pattern[str], ByMethod]]] = {}
         """By the first part of the path."""
+        self._names: dict[RouteHandler, str] = {}
         by_path: dict[str, ByMethod] = {}
         for part in parts:
             for operation in operations_of(type(part)):
                 handlers = by_path.setdefault(operation.path, {})
-                handlers[operation.method] = getattr(part, operation.name)
+                handlers[operation.method] = handler = getattr(part, operation.name)
+                self._names[handler] = PAGES if operation.tag == "description" else operation.route
                 if operation.method == "GET":
                     handlers["HEAD"] = handlers["GET"]
         for path, handlers in by_path.items():
@@ -113,6 +121,7 @@ class PathRouter:
         handler = handlers.get(scope["method"])
         if handler is None:
             raise MethodNotAllowed(scope["method"], ", ".join(sorted(handlers)))
+        scope[ROUTE_NAME] = self._names[handler]
         response = await handler(Request(scope, receive))
         await response(scope, receive, send)
 

@@ -18,9 +18,11 @@ from websockets.frames import CloseCode
 from cairn.api.app import make_api
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
+from cairn.api.node_gauges import NodeGauges
 from cairn.api.rpc.transaction_methods import import_encoder
 from cairn.api.server.certificates import Certificates, Pair
 from cairn.api.server.http_server import Server
+from cairn.api.server.metrics_server import MetricsServer
 from cairn.api.server.server_state import ServerState
 from cairn.board import Board
 from cairn.config import Settings
@@ -28,6 +30,7 @@ from cairn.core.gateway import CoreGateway
 from cairn.core.link import LinkClient
 from cairn.domain.errors import Fatal
 from cairn.heartbeat import keep_beating
+from cairn.log import keep_telling
 
 IMPORT_AFTER_S = 5.0
 """How long after its start a dev chain's worker imports what few clients need."""
@@ -40,16 +43,17 @@ log = structlog.get_logger("cairn.api")
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
     chain_id: int | None = None, reread: Callable[[], Settings] | None = None, genesis_file: bytes = b"",
-    board: Board | None = None,
+    board: Board | None = None, metrics_sock: socket.socket | None = None, home: Path | None = None,
 ) -> None:  # fmt: skip
     """Run until SIGTERM, or until `lifeline` ends because the supervisor died. Raises `Fatal` for a damaged store.
 
     `chain_id` is for answers before the core has announced it. `reread` gives the settings when they may have changed.
     `genesis_file` is the canonical genesis.json. `board` is that of all cores and workers of this node.
+    `metrics_sock` is where metrics are served, if they are. `home` is where the latest backup is noted.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    worker = Worker(settings, scratch_dir, chain_id, index, reread, genesis_file, board)
-    uvloop.run(worker.run(sock, core_socket, lifeline))
+    worker = Worker(settings, scratch_dir, chain_id, index, reread, genesis_file, board, home)
+    uvloop.run(worker.run(sock, core_socket, lifeline, metrics_sock))
     log.debug("worker stopped", worker=index)
 
 
@@ -63,8 +67,10 @@ class Worker:
         reread: Callable[[], Settings] | None = None,
         genesis_file: bytes = b"",
         board: Board | None = None,
+        home: Path | None = None,
     ) -> None:
         self._index = index
+        self._home = home
         self._settings = settings
         self._reread = reread
         self._failure: Fatal | None = None
@@ -72,7 +78,9 @@ class Worker:
         self._hub = EventHub(self._view, settings)
         self._view.subscribe(self._hub)
 
-    async def run(self, sock: socket.socket, core_socket: Path, lifeline: int) -> None:
+    async def run(
+        self, sock: socket.socket, core_socket: Path, lifeline: int, metrics_sock: socket.socket | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         link = LinkClient(core_socket, self._view)
         # All workers have the same certificate: the first one speaks of it.
@@ -84,12 +92,17 @@ class Worker:
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         loop.add_reader(lifeline, self._orphaned, lifeline)
         keep_beating(loop.call_later, self._reload)
+        keep_telling(loop.call_later)
         loop.call_later(IMPORT_AFTER_S, self._import_early)
         linking = loop.create_task(link.run())
         renewing = loop.create_task(self._certificates.watch()) if self._certificates is not None else None
+        metrics_server = MetricsServer(self._settings, NodeGauges(self._view, loop.time, self._home).refresh)
+        if metrics_sock is not None:
+            await metrics_server.listen(metrics_sock)
         try:
             await self._server.serve(sock)
         finally:
+            metrics_server.close()
             linking.cancel()
             if renewing is not None:
                 renewing.cancel()

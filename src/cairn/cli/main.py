@@ -1,6 +1,7 @@
 """The program `cairn`: all commands in one group. What each exit code means is in cairn.cli.report."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -12,18 +13,38 @@ from typer._completion_classes import completion_init
 from typer._completion_shared import get_completion_script, install
 from typer.core import TyperGroup
 
-from cairn import __version__
+from cairn.build import described
 from cairn.cli.forward.forward_command import forward
 from cairn.cli.look import look_commands as look
+from cairn.cli.network.genesis_commands import genesis
 from cairn.cli.network.governance_commands import admins, validators
 from cairn.cli.network.join import join
 from cairn.cli.network.peers import peers
 from cairn.cli.network.testnet import make_testnet
+from cairn.cli.network.validator_commands import validator
 from cairn.cli.node.dev import dev
 from cairn.cli.node.new_signing_key import new_signing_key
 from cairn.cli.node.run import discard_pending, init, run
+from cairn.cli.operate.backup import backup
+from cairn.cli.operate.compact import compact
+from cairn.cli.operate.config_commands import config
+from cairn.cli.operate.doctor_command import doctor
+from cairn.cli.operate.export import export
+from cairn.cli.operate.import_command import import_
+from cairn.cli.operate.restore import restore
+from cairn.cli.operate.status_command import status
+from cairn.cli.operate.verify import verify
+from cairn.cli.options import CommandWithSettings
 from cairn.cli.proofs import proof_commands as proofs
-from cairn.cli.report import EXIT_CODES, ExitCode, UsageError, WrongUsage, reported_exit
+from cairn.cli.report import (
+    EXIT_CODES,
+    CommandFailed,
+    ExitCode,
+    UsageError,
+    WrongUsage,
+    reported_errors,
+    reported_exit,
+)
 from cairn.cli.screen import is_text, prepare_streams
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import transfer_commands as wallet
@@ -31,13 +52,15 @@ from cairn.cli.witness.witness_command import witness
 from cairn.config import ENV_PREFIX
 from cairn.domain.errors import InvalidConfig
 
-NODE, NETWORK, SHELL = "Node", "Network", "Shell"
+NODE, OPERATE, NETWORK, SHELL = "Node", "Operate a node", "Network", "Help"
 """Panels of --help; commands in other modules have theirs there."""
+_RANGE = re.compile(r"(\S+) is not in the range (?:x>=)?([0-9.]+)(?:<=x<=([0-9.]+))?")
+"""How typer tells of a number that is out of range."""
 PROGRAM, COMPLETION_VARIABLE = "cairn", "_CAIRN_COMPLETE"
 
 
 class Program(TyperGroup):
-    """The group of all commands. With --json, a usage error is JSON, too, and not a box for people."""
+    """The group of all commands. A usage error is told as every other one: a line, or JSON with --json."""
 
     def main(
         self,
@@ -50,23 +73,45 @@ class Program(TyperGroup):
     ) -> Any:
         prepare_streams()
         given = sys.argv[1:] if args is None else list(args)
-        for_script = standalone_mode and "--json" in given
+        as_json = "--json" in given
         try:
             check_text(given, os.environ)
-            result = super().main(
-                args, prog_name, complete_var, standalone_mode and not for_script, windows_expand_args, **extra
-            )
-            return sys.exit(result) if for_script else result
+            result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            return sys.exit(result) if standalone_mode else result
         except InvalidConfig as wrong:
-            sys.exit(reported_exit(WrongUsage(wrong.detail), for_script).exit_code)
+            sys.exit(reported_exit(WrongUsage(wrong.detail), as_json).exit_code)
         except UsageError as wrong:
-            if not for_script:
+            if not standalone_mode:
                 raise
-            sys.exit(reported_exit(WrongUsage(wrong.format_message()), as_json=True).exit_code)  # type: ignore[attr-defined]
+            # Without a text it is a group without a command, and its help was shown instead.
+            if text := usage_text(wrong):
+                sys.exit(reported_exit(WrongUsage(text), as_json).exit_code)
+            sys.exit(ExitCode.USAGE)
         except typer.Abort:
-            if not for_script:
+            if not standalone_mode:
                 raise
-            sys.exit(ExitCode.REFUSED)
+            sys.exit(reported_exit(CommandFailed("stopped: nothing was done"), as_json).exit_code)
+
+
+def usage_text(wrong: Any) -> str:
+    """What is wrong with the command line, in the style of our own errors: the option, the reason, what to do."""
+    parameter, context = getattr(wrong, "param", None), wrong.ctx
+    text = str(wrong.format_message() if parameter is None or not wrong.message else wrong.message).strip().rstrip(".")
+    text = _RANGE.sub(_in_words, text)
+    if not text:
+        return ""
+    if parameter is not None and wrong.message:
+        options = [name for name in parameter.opts if name.startswith("--")]
+        text = f"{options[0] if options else parameter.make_metavar(context)}: {text}"
+    else:
+        text = text[0].lower() + text[1:]
+    return text if context is None else f"{text}{'' if text[-1] == '?' else '.'} See `{context.command_path} --help`"
+
+
+def _in_words(found: re.Match[str]) -> str:
+    """A range as the settings of a node tell it."""
+    given, least, most = found.groups()
+    return f"expected {least} {f'to {most}' if most else 'or more'}, got {given}"
 
 
 def check_text(args: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -96,17 +141,41 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"cairn {__version__}")
+        print(f"cairn {described()}")
         raise typer.Exit
 
 
 @app.callback()
 def cairn(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass
+
+
+def version() -> None:
+    """Show the version."""
+    _show_version(True)
+
+
+def show_help(
+    ctx: typer.Context,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="A command, such as send or keys new.", metavar="COMMAND", show_default=False),
+    ] = None,
+) -> None:
+    """Show the help of a command, or the list of commands."""
+    with reported_errors():
+        shown = ctx.find_root()
+        for name in command or ():
+            group = shown.command
+            below = group.get_command(shown, name) if isinstance(group, TyperGroup) else None
+            if below is None:
+                raise WrongUsage(f"there is no command {' '.join(command or ())}; `cairn help` lists them")
+            shown = typer.Context(below, info_name=name, parent=shown)
+        typer.echo(shown.get_help())
 
 
 def completion(
@@ -114,10 +183,10 @@ def completion(
         Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh or fish.", metavar="SHELL", show_default=False)
     ],
     set_up: Annotated[
-        bool, typer.Option("--install", help="Set it up for your next shells, rather than print the script.")
+        bool, typer.Option("--install", help="Install it for new shells instead of printing the script.")
     ] = False,
 ) -> None:
-    """Print the script that completes commands, options and the names of your keys."""
+    """Print a shell script that completes commands, options and the names of your keys."""
     if set_up:
         _, path = install(shell, PROGRAM, COMPLETION_VARIABLE)
         print(f"Installed {path}, for the shells that you start from now on.")
@@ -125,23 +194,39 @@ def completion(
         print(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETION_VARIABLE, shell=shell))
 
 
-# --help lists them in this order.
-app.command(rich_help_panel=NODE)(dev)
-app.command(rich_help_panel=NODE)(run)
+# --help lists the panels in this order. Typer puts an app's own commands before the apps that it includes, so the last
+# four panels are included.
+app.command(rich_help_panel=NODE, cls=CommandWithSettings)(dev)
+app.command(rich_help_panel=NODE, cls=CommandWithSettings)(run)
 app.command(rich_help_panel=NODE)(init)
 app.command(rich_help_panel=NODE)(new_signing_key)
 app.command(rich_help_panel=NODE)(discard_pending)
+app.command(rich_help_panel=OPERATE)(status)
+app.command(rich_help_panel=OPERATE)(doctor)
+app.add_typer(config, name="config", rich_help_panel=OPERATE)
+app.command(rich_help_panel=OPERATE)(backup)
+app.command(rich_help_panel=OPERATE)(restore)
+app.command(rich_help_panel=OPERATE)(verify)
+app.command(rich_help_panel=OPERATE)(export)
+app.command("import", rich_help_panel=OPERATE)(import_)
+app.command(rich_help_panel=OPERATE)(compact)
 app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
+app.add_typer(validator, name="validator", rich_help_panel=NETWORK)
+app.add_typer(genesis, name="genesis", rich_help_panel=NETWORK)
 app.command(rich_help_panel=NETWORK)(join)
 app.command(rich_help_panel=NETWORK)(peers)
 app.add_typer(validators, name="validators", rich_help_panel=NETWORK)
 app.add_typer(admins, name="admins", rich_help_panel=NETWORK)
 app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
 app.add_typer(wallet.app)
+look.app.command(rich_help_panel=look.PANEL)(forward)
 app.add_typer(look.app)
-app.command(rich_help_panel=look.PANEL)(forward)
+proofs.app.command(rich_help_panel=proofs.PANEL)(witness)
 app.add_typer(proofs.app)
-app.command(rich_help_panel=proofs.PANEL)(witness)
-app.command(rich_help_panel=SHELL)(completion)
+about = typer.Typer()
+about.command("help", rich_help_panel=SHELL)(show_help)
+about.command(rich_help_panel=SHELL)(version)
+about.command(rich_help_panel=SHELL)(completion)
+app.add_typer(about)
 # From here on the program answers what the completion scripts ask.
 completion_init()

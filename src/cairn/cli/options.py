@@ -1,35 +1,72 @@
 """Options that commands share: one for each setting of a node, made from `Settings`; the node; the keys."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from cairn.cli.wallet.key_files import Keystore, default_directory
 from cairn.config import FIELDS, TYPES, env_name, flag_name
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.types import Address
+from cairn.domain.types import TRANSFER_GAS, Address
 
 MORE_SETTINGS = "More settings"
-"""The panel of --help for the options that few people need."""
+"""The panel for the options that few people need: only --help-all shows it."""
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def with_settings(*first: str) -> Callable[[Command], Command]:
-    """Give a command, which takes `**flags`, one option for each setting; --help shows the `first` ones first."""
+class CommandWithSettings(TyperCommand):
+    """A command that `with_settings` gave options: --help fits a screen, and --help-all shows all of them."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for each in self.params:
+            if isinstance(each, TyperOption) and each.rich_help_panel == MORE_SETTINGS:
+                each.hidden = not ctx.meta.get(_SHOWS_ALL, False)
+        super().format_help(ctx, formatter)
+
+
+_SHOWS_ALL = "cairn.shows_all"
+
+
+def _show_all(ctx: typer.Context, is_asked: bool | None) -> None:
+    if is_asked:
+        ctx.meta[_SHOWS_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+def with_settings(*first: str, idle: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Give a command, which takes `**flags`, one option for each setting, and --help-all.
+
+    --help shows the `first` ones. The `idle` ones mean nothing to this command: they are taken, and never shown.
+    """
 
     def give(command: Command) -> Command:
         signature = inspect.signature(command)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         names = sorted(FIELDS, key=lambda name: name not in first)
-        options = [_option(name, "Options" if name in first else MORE_SETTINGS) for name in names]
-        command.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        options = [_option(name, "Options" if name in first else MORE_SETTINGS, name in idle) for name in names]
+        command.__signature__ = signature.replace(parameters=[*own, *options, _HELP_ALL])  # type: ignore[attr-defined]
         return command
 
     return give
+
+
+def _flag(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+_HELP_ALL = _flag(
+    "help_all",
+    Annotated[
+        bool | None,
+        typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all settings.", show_default=False),
+    ],
+)
 
 
 def flags_given(flags: Mapping[str, Any]) -> dict[str, object]:
@@ -37,7 +74,7 @@ def flags_given(flags: Mapping[str, Any]) -> dict[str, object]:
     return {name: value for name, value in flags.items() if value not in (None, [])}
 
 
-def _option(name: str, panel: str) -> inspect.Parameter:
+def _option(name: str, panel: str, is_idle: bool) -> inspect.Parameter:
     each = FIELDS[name]
     kind = TYPES[name]
     flag = flag_name(name)
@@ -45,16 +82,15 @@ def _option(name: str, panel: str) -> inspect.Parameter:
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
         help=rf"{each.metadata['help']} \[{env_name(name)}{_shown(each.default)}]",
         show_default=False,
-        metavar=_METAVARS.get(kind),
-        rich_help_panel=panel,
+        metavar="SECONDS" if name.endswith("_s") else _METAVARS.get(kind),
+        rich_help_panel=None if is_idle else panel,
+        hidden=is_idle,
     )
     spelled = list[str] if kind == tuple[str, ...] else str if kind is Address else kind
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[spelled | None, option]
-    )
+    return _flag(name, Annotated[spelled | None, option])
 
 
-_METAVARS: dict[Any, str] = {Address: "ADDRESS", tuple[str, ...]: "TEXT", int: "N", float: "X", str: "TEXT"}
+_METAVARS: dict[Any, str] = {Address: "ADDRESS", tuple[str, ...]: "TEXT", int: "N", float: "N", str: "TEXT"}
 
 
 def _shown(default: object) -> str:
@@ -91,14 +127,25 @@ KeysDirectory = Annotated[
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
-        help="Read the password from the first line of this file; else from CAIRN_PASSWORD, else you are asked.",
+        help="Read the password from the first line of this file. Without it, CAIRN_PASSWORD is used, or you are "
+        "asked.",
         metavar="FILE",
         show_default=False,
     ),
 ]
+# The rules of a new chain.
+NewChainId = Annotated[
+    int | None, typer.Option("--chain-id", help="A number that no other chain uses; random by default.", metavar="N")
+]
+GasPrice = Annotated[int, typer.Option(help="Minimum price of a unit of gas, in wei.", metavar="WEI")]
+BlockGasLimit = Annotated[int, typer.Option(help="Maximum gas in one block; a transfer uses 21,000.", metavar="N")]
+DEFAULT_BLOCK_GAS_LIMIT = 10_000 * TRANSFER_GAS
+MaxDataBytes = Annotated[
+    int, typer.Option(help="Maximum bytes of data in a transfer, 0 to 256; 0 forbids data.", metavar="N")
+]
 CometbftBinary = Annotated[
     str,
-    typer.Option(help="Path of the cometbft program; searched for unless given.", metavar="TEXT", show_default=False),
+    typer.Option(help="Path of the cometbft program; searched for by default.", metavar="FILE", show_default=False),
 ]
 
 

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import ClassVar
 
+import structlog
 import typer
 
 from cairn.cli.screen import drop_output, printable
-from cairn.config import EXIT_DIVERGED, EXIT_FATAL
-from cairn.domain.errors import InvalidConfig, StoreUnavailable
+from cairn.config import EXIT_DIVERGED, EXIT_FATAL, EXIT_VERSION
+from cairn.domain.errors import AddressUnavailable, InvalidConfig, StoreUnavailable
 
 
 class ExitCode(IntEnum):
@@ -26,15 +27,25 @@ class ExitCode(IntEnum):
         return code
 
     DONE = 0, "done, or a clean stop"
-    REFUSED = 1, "refused by the node or its network, not proven, or you answered no"
+    REFUSED = 1, "refused by the node or its network, not proven, something is wrong with the node, or you answered no"
     USAGE = 2, "a wrong option, setting or file"
     DATA = EXIT_FATAL, "a node's data cannot be used"
     NOT_FOUND = 4, "there is no such transaction, block or key"
     UNREACHABLE = 5, "the node does not answer, or cannot do it now"
     TIMED_OUT = 6, "it did not happen in time, but still may"
     LOCKED = 7, "a wrong password"
-    DIVERGED = EXIT_DIVERGED, "the node has another state than its network"
+    DIVERGED = EXIT_DIVERGED, "the node's state differs from its network's"
+    VERSION = EXIT_VERSION, "another version must continue: this one has different rules, or has reached halt_height"
     INTERRUPTED = 130, "Ctrl-C"
+
+
+log = structlog.get_logger("cairn.node")
+
+
+class Told:
+    """How a command tells of failures and warnings: by lines for people, or by those of the node's log."""
+
+    by_log = False
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -63,6 +74,10 @@ class DataUnusable(CommandFailed):
     exit_code = ExitCode.DATA
 
 
+class NewerVersionNeeded(CommandFailed):
+    exit_code = ExitCode.VERSION
+
+
 class NoSuchItem(CommandFailed):
     exit_code = ExitCode.NOT_FOUND
 
@@ -84,6 +99,8 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
     """Print an expected failure as one line on standard error, without a traceback."""
     try:
         yield
+    except AddressUnavailable as error:
+        raise reported_exit(Unreachable(error.detail), as_json) from None
     except (InvalidConfig, StoreUnavailable) as error:
         raise reported_exit(WrongUsage(error.detail), as_json) from None
     except CommandFailed as failure:
@@ -98,6 +115,9 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
 
 def reported_exit(failure: CommandFailed, as_json: bool) -> typer.Exit:
     """The exit, after the line that says why."""
+    if Told.by_log:
+        log.critical("the node cannot start", code=failure.code, exit_code=int(failure.exit_code), reason=str(failure))
+        return typer.Exit(failure.exit_code)
     about = {"code": failure.code} | ({} if failure.tx_hash is None else {"txHash": failure.tx_hash})
     fields = {"exitCode": failure.exit_code} | about | {"detail": str(failure)}
     problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
@@ -106,4 +126,7 @@ def reported_exit(failure: CommandFailed, as_json: bool) -> typer.Exit:
 
 
 def warn(text: str) -> None:
+    if Told.by_log:
+        log.warning("a warning about the settings", reason=text)
+        return
     print(printable(f"cairn: warning: {text}"), file=sys.stderr, flush=True)

@@ -62,7 +62,7 @@ def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None:
-    """A table with a line for each item; numbers are aligned to the right, also where some are left out."""
+    """A table with a line for each item; numbers are aligned to the right, even where some are left out."""
     cells = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(map(Text, headings), *cells, strict=True)]
     right = [
@@ -114,6 +114,11 @@ def cut(text: str, width: int) -> str:
 def shortened(address: str) -> str:
     """Both ends of an address."""
     return f"{address[:6]}…{address[-4:]}"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something, in words that fit one, too."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def is_count(cell: Text) -> bool:

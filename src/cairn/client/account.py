@@ -106,7 +106,7 @@ class Account:
         """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
 
         `reference` says what it is for, in printable text; `data` says it in any bytes instead, or in their 0x form.
-        Everybody can read it, for ever. Without `gas`, it is what the transfer takes.
+        Everybody can read it, forever. Without `gas`, it is what the transfer takes.
 
         It pays `gas_price` for a unit of gas; `kind` 1 makes it a type 1 transaction (EIP-2930) instead of a legacy
         one. A type 2 transaction (EIP-1559) pays the chain's gas price and `tip`, but no more than `max_fee`. Only the
@@ -176,7 +176,7 @@ def read_data(reference: str | None, data: bytes | str) -> bytes:
     if reference is None:
         return data
     if data:
-        raise InvalidField("reference", "is the text of data: give one of the two")
+        raise InvalidField("reference", "is the text of data: give one of the two, not both")
     if not isinstance(reference, str):
         raise InvalidField("reference", "is not a string")
     return data_of(reference)
@@ -207,7 +207,7 @@ def unlock(keystore: str | Mapping[str, Any], password: str) -> bytes:
         from eth_account import Account as EthAccount  # noqa: PLC0415
     except ModuleNotFoundError as error:
         # The client's own distribution leaves it out, because it outweighs all the rest.
-        raise ModuleNotFoundError(f"{error}: pip install 'cairn-client[keystore]'", name=error.name) from None
+        raise ModuleNotFoundError(f"{error}: pip install 'cairn-node-client[keystore]'", name=error.name) from None
     document = _read(keystore)
     _check_work(document)
     try:
@@ -252,11 +252,9 @@ def _check_work(document: dict[str, Any]) -> None:
     if not is_sound:
         raise InvalidKeystore("is not a keystore file of version 3")
     if kdf == "pbkdf2" and numbers[0] > MAX_PBKDF2_ROUNDS:
-        raise InvalidKeystore(
-            f"asks for {numbers[0]} rounds to be unlocked; more than {MAX_PBKDF2_ROUNDS} are not taken"
-        )
+        raise InvalidKeystore(f"asks for {numbers[0]} rounds to be unlocked; the limit is {MAX_PBKDF2_ROUNDS}")
     if kdf == "scrypt" and (size := 128 * numbers[0] * numbers[1] * numbers[2]) > MAX_SCRYPT_BYTES:
-        raise InvalidKeystore(f"asks for {size >> 20} MiB to be unlocked; more than 1 GiB is not taken")
+        raise InvalidKeystore(f"asks for {size >> 20} MiB to be unlocked; the limit is 1 GiB")
 
 
 def _check_key(key: bytes, document: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ class AsyncClient(AsyncReads):
     once. What the node of a dev chain signs is sent with an idempotency key, so it is paid once, too.
 
     `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
-    for ever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
+    forever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
     system's trusted certificates.
 
     Amounts are `int`, exact at any size. With `amounts="string"` they are transmitted as strings of digits, for

@@ -201,7 +201,7 @@ class EventChannel:
                 yield socket
             if connection.close_code == CloseCode.MESSAGE_TOO_BIG:
                 # It would be the same the next time.
-                raise UnexpectedAnswer(f"{self._url} takes no message of this size; see ws_max_message_bytes")
+                raise UnexpectedAnswer(f"{self._url} does not accept messages of this size; see ws_max_message_bytes")
             if socket.refusal is None or socket.had_event:
                 deadline, pauses = Deadline(self._outage_timeout_s), delays()
             # Pause, so as not to flood a node that closes every socket at once.
@@ -272,7 +272,7 @@ class _Socket:
         try:
             message = self._decoder.decode(text)
         except UNREADABLE as error:
-            raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
+            raise UnexpectedAnswer(f"the event channel does not follow the protocol: {error}") from None
         self.had_event |= isinstance(message, Event)
         return message
 

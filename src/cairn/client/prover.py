@@ -289,7 +289,7 @@ class Prover:
         self._ancestors.keep(older.hash, older.block_height)
 
     async def _check_extends(self, older: Head, newer: Head, known: BlockHeader | None) -> None:
-        """`known` is the header of the older one: with it, also a node that has removed the block can show that."""
+        """`known` is the header of the older one: with it, even a node that has removed the block can show that."""
         if known is not None:
             file = await self._history(older, newer, known="true")
             own = msgspec.structs.replace(file, first=hex_text(encode_header(known)))

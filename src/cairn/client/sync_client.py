@@ -71,7 +71,7 @@ class Wallet:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
 
         `reference` says what it is for, such as `"invoice 4711"`, in printable text; `data` says it in any bytes
-        instead, or in their 0x form. It is part of the transaction: everybody can read it, for ever. Without `gas`, it
+        instead, or in their 0x form. It is part of the transaction: everybody can read it, forever. Without `gas`, it
         is what that takes.
 
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
@@ -253,7 +253,7 @@ class Client(Reads):
     once. What the node of a dev chain signs is sent with an idempotency key, so it is paid once, too.
 
     `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
-    for ever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
+    forever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
     system's trusted certificates.
 
     Amounts are `int`, exact at any size. With `amounts="string"` they are transmitted as strings of digits, for

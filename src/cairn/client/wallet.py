@@ -173,7 +173,7 @@ class AsyncWallet:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
 
         `reference` says what it is for, such as `"invoice 4711"`, in printable text; `data` says it in any bytes
-        instead, or in their 0x form. It is part of the transaction: everybody can read it, for ever. Without `gas`, it
+        instead, or in their 0x form. It is part of the transaction: everybody can read it, forever. Without `gas`, it
         is what that takes.
 
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
@@ -251,7 +251,7 @@ class AsyncWallet:
             self._refuse_queued(failure)
 
     def _ended(self, sending: "asyncio.Task[None]") -> None:
-        """Fail the payments that would wait for ever."""
+        """Fail the payments that would wait forever."""
         failure = asyncio.CancelledError() if sending.cancelled() else sending.exception()
         if failure is not None:
             self._refuse_queued(failure)

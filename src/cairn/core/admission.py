@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from cairn import metrics
 from cairn.core.gateway import Admission, ChainObserver, KeyedRequest, MempoolListener, SubmissionCalls
 from cairn.core.kept_answers import KeptAnswers
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
+    IdempotencyKeyReused,
     InvalidField,
     MempoolFull,
     NodeError,
@@ -137,6 +139,7 @@ class Admissions(SubmissionCalls):
         self._flushed = asyncio.Event()
         self._due_flush: asyncio.Handle | None = None
         self._last_batch = 0
+        self._counted_seq = pool.next_seq
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it again) or anything else (stop the node)."""
         pool.on_given_back = self._take_held_back
@@ -160,6 +163,7 @@ class Admissions(SubmissionCalls):
             return
         except (Rejected, MempoolFull) as refused:
             if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
+                self.tell_refusal(refused.code, refused.detail, tx)
                 reply(refused)
                 return
             # It was accepted, and is pending: another node may hold it, whatever took its place here.
@@ -179,6 +183,8 @@ class Admissions(SubmissionCalls):
             self.answers.keep(keyed, admission, received_at, up_s)
         if admitted.queued:
             admission = self._with_wait(admission)
+            if self._observer is not None and admitted.added and admission.waits_for_nonce is not None:
+                self._observer.saw_queued(tx, admission.waits_for_nonce)
         self._waiting.append((reply, admission))
         self._flush_soon()
 
@@ -195,8 +201,15 @@ class Admissions(SubmissionCalls):
             self.answers.keep(keyed, admission, int(time.time()), self._pool.up_s)
             self._waiting.append((reply, admission))
             self._flush_soon()
+        elif known:
+            reply(admission)
         else:
-            reply(admission if known else refused)
+            self.tell_refusal(refused.code, refused.detail, tx)
+            reply(refused)
+
+    def tell_refusal(self, code: str, reason: str, tx: Tx | None = None) -> None:
+        if self._observer is not None:
+            self._observer.saw_refusal(code, reason, tx)
 
     def _take_held_back(self) -> None:
         """The block that they waited for is on disk, or was given up."""
@@ -239,7 +252,11 @@ class Admissions(SubmissionCalls):
 
     async def submit_once(self, make_draft: Callable[[], Draft], keyed: KeyedRequest | None) -> Admission:
         """Sign and submit, unless the same request was answered before. Raises `IdempotencyKeyReused`."""
-        answer = None if keyed is None else self.answers.find(keyed)
+        try:
+            answer = None if keyed is None else self.answers.find(keyed)
+        except IdempotencyKeyReused as refused:
+            self.tell_refusal(refused.code, refused.detail)
+            raise
         if answer is None:
             return await self.submit(await self.sign_draft(make_draft()), keyed)
         # The first may still wait for its sync, and then both get the same: the answer, or that it failed.
@@ -290,6 +307,7 @@ class Admissions(SubmissionCalls):
             self.fail(failure)
             return
         self._last_batch = len(self._waiting)
+        self._count_admitted()
         self._answer_waiting(None)
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:
@@ -300,6 +318,11 @@ class Admissions(SubmissionCalls):
         if self._arrivals.listeners:
             self._arrivals.tell()
         self.engine.wake()
+
+    def _count_admitted(self) -> None:
+        """All at once: to count each of them would cost more."""
+        metrics.MEMPOOL_ADMITTED.add(self._pool.next_seq - self._counted_seq)
+        self._counted_seq = self._pool.next_seq
 
     async def await_drops(self) -> bool:
         """Return once all drops so far are on disk, or this core has ended. False if they were before."""
@@ -331,6 +354,8 @@ class Admissions(SubmissionCalls):
 
     def _committed(self, outcome: BlockOutcome) -> Steps[None]:
         """The block is on disk: remove its transactions from the mempool and the journal."""
+        # On a network, most come from other nodes, and no sync follows.
+        self._count_admitted()
         if self._arrivals.listeners:
             # Announce arrivals first: the block may hold a transaction that arrived a moment ago.
             self._arrivals.tell()
@@ -369,7 +394,7 @@ class Admissions(SubmissionCalls):
     def check_alive(self) -> None:
         """Refuse what comes after this core has ended. Raises `StoreUnavailable`."""
         if self.failed.done():
-            raise StoreUnavailable("the store is being opened anew: try again")
+            raise StoreUnavailable("the store is being reopened: try again")
 
     def fail(self, failure: BaseException) -> None:
         """End this core: nothing more is admitted, and what waits for its sync is refused."""
@@ -416,6 +441,7 @@ def journal_left(journal: Journal, pool: Mempool, drops: Drops) -> list[tuple[Tx
     """
     ended = []
     for tx_hash, reason in drops:
+        metrics.MEMPOOL_DROPPED.inc(reason)
         if tx_hash in pool.unheld.by_hash:
             journal.append_leave(tx_hash, reason)
         else:

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_t
 import msgspec
 
 Needs = Literal["ready", "open", "memory"]
-"""Which core can answer: one that accepts submissions; one whose chain is open, also while the node stops; or even one
+"""Which core can answer: one that accepts submissions; one whose chain is open, even while the node stops; or even one
 that has ended, from its memory."""
 
 _A = TypeVar("_A")

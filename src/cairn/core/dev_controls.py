@@ -79,7 +79,7 @@ class Reverts(NamedTuple):
 
     done: int = 0
     to_height: int = 0
-    """The latest height after the last revert, also one that is decided."""
+    """The latest height after the last revert, including one that is decided."""
     is_decided: bool = False
     """Another one is decided, and not done yet."""
 
@@ -175,6 +175,9 @@ class DevControls(DevCalls):
             raise InvalidField("balance", f"{balance} is not from 0 to 2^128-1")
         outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
         return outcome.block.header.height
+
+    async def note_refusal(self, code: str, reason: str) -> None:
+        self._admissions.tell_refusal(code, reason)
 
     async def increase_time(self, seconds: int) -> int:
         self._admissions.check_alive()

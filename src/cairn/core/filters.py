@@ -11,7 +11,7 @@ from cairn.core.gateway import FilterCalls, FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 
 MAX_FILTERS = 1_000
-"""A client may hold at most as many as are still free, so a single one gets half, and others always find some."""
+"""A client may hold at most half of what the others leave, so there is always room for another one."""
 IDLE_S = 60.0
 """A filter that was unused for this long may be replaced. Clients poll every few seconds."""
 LIFETIME_S = 300.0

@@ -22,6 +22,7 @@ from cairn.domain.errors import NotADevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
 from cairn.domain.types import Address, Draft, DropReason, Phase, SealedBlock, Tx, TxHash
+from cairn.store.hot_copy import CopiedStore
 
 STEPS_AT_ONCE = 16
 """Most steps in one answer. With a hundred validators each has about 30 kB."""
@@ -124,6 +125,10 @@ class ChainInfo(msgspec.Struct, frozen=True):
     """The board's, while it shows this chain."""
     mempool_limit: int = 0
     """How many transactions the mempool holds at most."""
+    first_supply: int = 0
+    """The sum of all balances in genesis."""
+    can_set_balances: bool = False
+    """Whether a block may set balances: on a dev chain, even where the node that serves it holds no keys."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -182,7 +187,7 @@ class SubmissionCalls(Calls):
     async def submit_draft(self, draft: Draft, keyed: KeyedRequest | None = None) -> Admission:
         """Sign with a key that the node holds, and submit. Raises `InvalidField` if it holds none.
 
-        With `keyed`, once only: a repetition gets the same answer. Raises `IdempotencyKeyReused`.
+        With `keyed`, only once: a repetition gets the same answer. Raises `IdempotencyKeyReused`.
         """
 
     @call("ready", is_question=True)
@@ -254,6 +259,13 @@ class ChainCalls(Calls):
         """Prove what an account holds. Raises as `certificate(None)` does; `known_steps` as there."""
 
     @call("ready")
+    async def copy_store(self) -> CopiedStore:
+        """Give the files of the chain and the journal, as of now, further names in `COPY_DIRECTORY`.
+
+        For a backup, which has made that directory, and copies them from there.
+        """
+
+    @call("ready")
     async def submit_update(self, update: Update) -> None:
         """Check an update and pass it to the engine. It is not stored: look whether it was applied.
 
@@ -307,6 +319,10 @@ class DevCalls(Calls):
     async def set_mining_mode(self, mode: MiningMode) -> None:
         """Make blocks again as when `mining_mode` told this."""
 
+    @call("ready", is_question=True)
+    async def note_refusal(self, code: str, reason: str) -> None:
+        """Tell the observer of the chain that a worker refused a submission."""
+
     @call("ready")
     async def faucet(self, address: Address, amount: int | None, keyed: KeyedRequest | None = None) -> Admission:
         """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`.
@@ -332,7 +348,7 @@ class CoreGateway(CoreCalls, ABC):
 
     @abstractmethod
     def watch_arrivals(self, on: bool) -> None:
-        """Start or stop announcing new pending transactions to this caller, also by the next core."""
+        """Start or stop announcing new pending transactions to this caller, even by the next core."""
 
 
 class MempoolListener(Protocol):
@@ -364,6 +380,12 @@ class ChainObserver(Protocol):
 
     def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         """The transaction has left the mempool, and no block holds it."""
+
+    def saw_queued(self, tx: Tx, missing_nonce: int) -> None:
+        """The transaction was accepted, and no block can include it before the missing nonce is sent."""
+
+    def saw_refusal(self, code: str, reason: str, tx: Tx | None) -> None:
+        """A submission was refused. Without `tx`, it did not hold a valid transaction."""
 
     def saw_revert(self, height: int) -> None:
         """A dev chain is back at this block."""

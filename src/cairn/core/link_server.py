@@ -44,7 +44,7 @@ class LinkedCore(CoreCalls, ABC):
 
     @abstractmethod
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
-        """The phase and its reason; once the store is open, also the chain's rules and head."""
+        """The phase and its reason; once the store is open, the chain's rules and head as well."""
 
 
 class LinkServer:

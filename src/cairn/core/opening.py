@@ -58,10 +58,11 @@ def open_core(
         is_shared = settings.engine != "embedded"
         pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=is_shared, board=board)
         restore(pool, journal, chain)
+        pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
+        core = Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer, signer)
         opened.pop_all()
     board.open()
-    pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
-    return Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer, signer)
+    return core
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

@@ -14,15 +14,17 @@ import msgspec
 import structlog
 import uvloop
 
-from cairn.board import Board
-from cairn.config import EXIT_FATAL, Settings
+from cairn import metrics
+from cairn.board import Board, Fault
+from cairn.config import EXIT_FATAL, EXIT_VERSION, Settings
 from cairn.core.calls import Method, Needs
 from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Status, TxStatus
 from cairn.core.link_server import LinkedCore, LinkServer
 from cairn.core.opening import open_core
 from cairn.core.service import Core
-from cairn.domain.answers import Checks
+from cairn.domain.answers import NOT_KNOWN, Checks
 from cairn.domain.errors import (
+    AnotherVersionNeeded,
     Fatal,
     JournalUnavailable,
     NodeError,
@@ -36,12 +38,14 @@ from cairn.domain.errors import (
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, Phase, TxHash
 from cairn.engine.embedded import Pace
-from cairn.heartbeat import Work, doing, keep_beating
-from cairn.log import print_fatal
+from cairn.heartbeat import BEAT_S, Work, doing, keep_beating
+from cairn.log import keep_telling, print_fatal
 from cairn.store.directory import SeenChain
 from cairn.store.signing_key import KeyFiles, SigningKeys
 
 REOPEN_INTERVAL_S = 1.0
+FAULT_INTERVAL_S = 0.5
+"""How often it is shown what is wrong."""
 
 _A = TypeVar("_A")
 log = structlog.get_logger("cairn.core")
@@ -76,7 +80,7 @@ def run_core(
             uvloop.run(core.run(core_socket, lifeline, reread))
     except Fatal as failure:
         print_fatal(failure)
-        return EXIT_FATAL
+        return EXIT_VERSION if isinstance(failure, AnotherVersionNeeded) else EXIT_FATAL
     return 0
 
 
@@ -104,10 +108,11 @@ class CoreProcess(LinkedCore):
         """The previous core, while the disk fails: it still answers from memory."""
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
-        self._failed_checks = Checks(store="not open yet", mempool="not open yet")
+        self._failed_checks = Checks(store="not open yet", mempool="not open yet", core=self._reason)
         self._arrivals_watched = False
         self._reverted: asyncio.Future[None] | None = None
         """Done once the chain is open again after a revert."""
+        self._board = board or Board()
         self._stopping = asyncio.Event()
         self._server = LinkServer(self)
         self._open = partial(
@@ -121,7 +126,7 @@ class CoreProcess(LinkedCore):
             pace=Pace(settings.block_time_s, settings.empty_blocks),
             observer=observer,
             signing_keys=SigningKeys(key_files),
-            board=board or Board(),
+            board=self._board,
         )
 
     async def run(self, core_socket: Path, lifeline: int, reread: Callable[[], Settings] | None = None) -> None:
@@ -131,6 +136,9 @@ class CoreProcess(LinkedCore):
         # The supervisor holds the other end while it lives. Without a supervisor nobody would stop this process.
         loop.add_reader(lifeline, os._exit, EXIT_FATAL)
         keep_beating(loop.call_later, reread or (lambda: None))
+        keep_telling(loop.call_later)
+        show_life(loop, loop.time())
+        self._keep_showing_faults()
         listener = await self._server.listen(str(core_socket))
         try:
             while not self._stopping.is_set():
@@ -216,6 +224,19 @@ class CoreProcess(LinkedCore):
         self._phase, self._reason = phase, reason
         self.admissions = self._core.admissions if phase == "ready" and self._core is not None else None
         self._server.on_phase(phase, reason)
+        self._board.show_fault(self._find_fault())
+
+    def _keep_showing_faults(self) -> None:
+        self._board.show_fault(self._find_fault())
+        asyncio.get_running_loop().call_later(FAULT_INTERVAL_S, self._keep_showing_faults)
+
+    def _find_fault(self) -> Fault | None:
+        """Why the node is not ready, as far as this process knows. A revert takes some milliseconds, and is none."""
+        if self._phase == "unavailable":
+            return Fault("disk", self._reason) if self._reverted is None else None
+        if self._phase == "starting" or self._core is None:
+            return Fault("core", self._reason)
+        return self._core.find_fault()
 
     def _drain(self) -> None:
         self._enter("draining", "the node is shutting down")
@@ -287,7 +308,7 @@ class CoreProcess(LinkedCore):
             return False
         self._reverted = asyncio.get_running_loop().create_future()
         self._enter("unavailable", f"the chain goes back to snapshot {snapshot}")
-        self._failed_checks = Checks(store=self._reason, mempool=self._reason)
+        self._failed_checks = Checks(store=self._reason, mempool=self._reason, core=self._reason)
         self._server.on_info(core.info())
         await self._reverted
         await self._server.settle()
@@ -301,8 +322,18 @@ class CoreProcess(LinkedCore):
             reverted.set_result(None)
 
 
+def show_life(loop: asyncio.AbstractEventLoop, due: float) -> None:
+    """Show again and again that the event loop turns, and how late it runs what was `due` now."""
+    now = loop.time()
+    metrics.CORE_LOOP_LAG.observe(max(0.0, now - due))
+    metrics.CORE_HEARTBEAT.set(time.time())
+    loop.call_at(now + BEAT_S, show_life, loop, now + BEAT_S)
+
+
 def checks_after(failure: StoreUnavailable) -> Checks:
     """Name the part that failed. The other one is closed, too, until both can be opened."""
     if isinstance(failure, JournalUnavailable):
-        return Checks(store="closed until the mempool's journal can be written", mempool=failure.detail)
-    return Checks(store=failure.detail, mempool="closed until the store can be written")
+        store, mempool = "closed until the mempool's journal can be written", failure.detail
+    else:
+        store, mempool = failure.detail, "closed until the store can be written"
+    return Checks(store=store, mempool=mempool, disk=failure.detail, engine=NOT_KNOWN, peers=NOT_KNOWN)

@@ -13,10 +13,14 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
+from cairn import metrics
+from cairn.board import Fault
 from cairn.config import Settings
 from cairn.core.admission import Admissions, Arrivals, OnCommitted, OnDropped
+from cairn.core.block_log import BlockLog
 from cairn.core.calls import Calls, Method, methods_of
 from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
+from cairn.core.disk_space import LOOK_S, DiskSpace
 from cairn.core.filters import Filters
 from cairn.core.gateway import (
     STEPS_AT_ONCE,
@@ -37,7 +41,8 @@ from cairn.core.gateway import (
 )
 from cairn.domain.answers import Checks
 from cairn.domain.certificates import Certificate, read_header
-from cairn.domain.errors import Corrupt, NotFound, NotSignedYet, StoreUnavailable
+from cairn.domain.errors import Corrupt, NotFound, NotSignedYet, StoreUnavailable, Unavailable, reason_of
+from cairn.domain.genesis import DEV_SIGNER
 from cairn.domain.governance import Update
 from cairn.domain.types import Address, Phase, Tx, TxHash
 from cairn.engine.application import NO_VALIDATORS, OK, Application, Engine, Feed
@@ -50,11 +55,14 @@ from cairn.heartbeat import Work, doing
 from cairn.mempool.order import Entry
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
-from cairn.store.directory import SeenHead
+from cairn.store.directory import SeenHead, find_free_bytes
+from cairn.store.hot_copy import CopiedStore
 from cairn.store.journal import Journal
 from cairn.store.state_proofs import prove_account
 
 HOUSEKEEPING_INTERVAL_S = 5.0
+FLUSH_POLL_S = 0.01
+LONGEST_FLUSH_S = 5.0
 
 _A = TypeVar("_A")
 log = structlog.get_logger("cairn.core")
@@ -77,6 +85,7 @@ class Core(CoreGateway):
         signer: BlockSigner | None = None,
     ) -> None:
         self._chain = chain
+        self._first_supply = sum(chain.genesis.alloc.values())
         self._pace = pace
         self._pool = pool
         self._journal = journal
@@ -88,6 +97,12 @@ class Core(CoreGateway):
         self._engine_task: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
         self._told_compactions = 0
+        self._disk_look: asyncio.TimerHandle | None = None
+        # Who tries out a chain is not told of blocks once a minute, nor of the disk of another's machine.
+        self._disk_space = DiskSpace(
+            partial(find_free_bytes, chain.directory), 0 if dev_keys else settings.disk_warning_bytes
+        )
+        self._block_log = None if dev_keys else BlockLog(self._loop)
         self.feed = Feed()
         self._tree_upkeep = TreeUpkeep(chain)
         self.feed.subscribe(self._tree_upkeep.after_commit)
@@ -145,6 +160,7 @@ class Core(CoreGateway):
             halt_after_s=settings.halt_after_s,
             snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
+            halt_height=settings.halt_height,
             block_pause_s=read_block_pause_s(Path(settings.cometbft_home)) if settings.cometbft_home else 0.0,
         )
 
@@ -155,15 +171,28 @@ class Core(CoreGateway):
         return DevControls(self._chain, self._pool, engine, clock, self._pace, self._keys, self.admissions)
 
     def start(self) -> None:
+        metrics.MEMPOOL_LIMIT.set(self._settings.mempool_size)
+        self._show_head(self.head)
+        self.feed.subscribe(self._show_head)
         self._engine_task = self._loop.create_task(self.engine.run())
         self._engine_task.add_done_callback(self._engine_ended)
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
+        if self._block_log is not None:
+            self.feed.subscribe_blocks(self._block_log.on_block)
+        self._look_at_disk()
         self.engine.wake()
+
+    def _show_head(self, height: int) -> None:
+        metrics.HEIGHT.set(height)
+        metrics.BLOCK_TIME.set(self._chain.head_header.timestamp)
 
     async def stop(self) -> None:
         """Finish the running block, put everything on disk, close."""
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
+        for timer in (self._housekeeping, self._disk_look):
+            if timer is not None:
+                timer.cancel()
+        if self._block_log is not None:
+            self._block_log.close()
         self.engine.stop()
         if self._engine_task is not None:
             await asyncio.wait([self._engine_task])
@@ -195,6 +224,13 @@ class Core(CoreGateway):
             self.admissions.fail(failure)
             return
         self.admissions.expire()
+
+    def _look_at_disk(self) -> None:
+        self._disk_look = self._loop.call_later(LOOK_S, self._look_at_disk)
+        try:
+            self._disk_space.look()
+        except StoreUnavailable as failure:
+            self.admissions.fail(failure)
 
     def have_files_released(self) -> None:
         """Have workers let go of files that were replaced: until then those take up space on the disk."""
@@ -232,6 +268,8 @@ class Core(CoreGateway):
             reverted_to=reverts.to_height,
             generation=self._chain.board.generation,
             mempool_limit=self._settings.mempool_size,
+            first_supply=self._first_supply,
+            can_set_balances=self._chain.genesis.signer == DEV_SIGNER,
         )
 
     # Calls.
@@ -280,11 +318,33 @@ class Core(CoreGateway):
             raise NotSignedYet("the state has changed too much since the newest signed block: wait for the next one")
         return StateProof(certificate, proof.leaf, proof.number, proof.size, proof.siblings)
 
+    async def copy_store(self) -> CopiedStore:
+        # In the background first: what is left for the copy takes some milliseconds then, and not a tenth of a second.
+        self.admissions.check_alive()
+        self._chain.hot_copy.begin_flush()
+        until = self._loop.time() + LONGEST_FLUSH_S
+        while self._chain.hot_copy.is_flushing and self._loop.time() < until:
+            await asyncio.sleep(FLUSH_POLL_S)
+            self.admissions.check_alive()
+        # In one step, so that chain and journal are of the same moment: what is confirmed leaves the journal.
+        try:
+            extent = self._chain.hot_copy.link(self._journal)
+        except (OSError, StoreUnavailable) as failure:
+            # The node itself may go on: if its disk fails, the next write tells.
+            raise Unavailable(f"the store cannot be copied: {reason_of(failure)}") from None
+        return CopiedStore(self.head, self._chain.head_hash, extent, self._pool.pending_count + self._pool.queued_count)
+
     async def check(self) -> Checks:
         """A part that fails its check ends this core: after one lost write, the disk is not trusted."""
         store, journal = self._tried(self._chain.probe), self._tried(self._journal.probe)
-        # While the engine makes no blocks, nothing is removed from the mempool.
-        return Checks(store=store, mempool=self.engine.condition() if journal == OK else journal)
+        disk = journal if store == OK else store
+        checks, fault = Checks(store=store, mempool=journal, disk=disk), self.find_fault()
+        return checks if fault is None else msgspec.structs.replace(checks, **{fault.part: fault.reason})
+
+    def find_fault(self) -> Fault | None:
+        """Why no blocks can be expected now, if so. It does not look at the disk."""
+        condition = self.engine.condition()
+        return None if condition == OK else Fault(self.engine.part_at_fault, condition)
 
     def _tried(self, probe: Callable[[], None]) -> str:
         try:

@@ -405,6 +405,14 @@ class Chain(Unproven, msgspec.Struct, frozen=True, rename="camel", omit_defaults
     head: Head
     mempool: MempoolSize
     last_revert: Revert | None = None
+    commit: Annotated[str, about("The commit that the node was built from. Left out if it is not known.")] = ""
+    supply: Annotated[
+        int | None,
+        wei(
+            "Wei in all accounts together. Genesis sets it for good: fees move coins, and destroy none. Setting a "
+            "balance, on a dev chain, changes it; a dev chain that has removed old blocks leaves it out."
+        ),
+    ] = None
 
 
 class AccountState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -502,11 +510,22 @@ class Probe(Unproven, msgspec.Struct, frozen=True):
     status: Annotated[str, about("`alive`, `starting` or `started`.")]
 
 
-class Checks(msgspec.Struct, frozen=True):
-    """The result for each part: `ok`, or what is wrong."""
+NOT_KNOWN = "unknown"
+"""The result for a part that nobody can tell about now."""
 
-    store: Annotated[str, about("The store.")]
-    mempool: Annotated[str, about("The mempool.")]
+
+class Checks(msgspec.Struct, frozen=True):
+    """The result for each part: `ok`, what is wrong, or `unknown` if nobody can tell now.
+
+    `disk`, `core`, `engine` and `peers` name the part at fault. `store` and `mempool` are what suffers by it.
+    """
+
+    store: Annotated[str, about("The store: blocks and accounts.")]
+    mempool: Annotated[str, about("The mempool and its journal.")]
+    disk: Annotated[str, about("The disk: it takes what is written, and has space.")] = "ok"
+    core: Annotated[str, about("The process that writes: it runs and answers.")] = "ok"
+    engine: Annotated[str, about("What makes the blocks: this node, or its CometBFT.")] = "ok"
+    peers: Annotated[str, about("The other nodes of the network: enough of them are there to make blocks.")] = "ok"
 
 
 class Readiness(Unproven, msgspec.Struct, frozen=True):

@@ -417,7 +417,7 @@ def check_steps(
 def check_signed(signed: SignedHeader, validators: Sequence[SetMember], chain_id: str) -> SignedPower:
     """Check that more than two thirds of `validators` signed the header, and that it is theirs. Raises `InvalidProof`.
 
-    One wrong signature refuses it, also if the others suffice.
+    One wrong signature refuses it, even if the others suffice.
     """
     leaves = [read_hex(text, "a leaf of a signed header") for text in signed.header]
     if len(leaves) != LEAVES:

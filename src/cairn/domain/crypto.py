@@ -82,7 +82,7 @@ def checksum_address(address: Address) -> str:
 
 @lru_cache(maxsize=8_192)
 def parse_address(text: str, field: str) -> Address:
-    """Read `0x` and 40 hexadecimal digits. Raises `InvalidField`, also for mixed case with a wrong checksum.
+    """Read `0x` and 40 hexadecimal digits. Raises `InvalidField`, including for mixed case with a wrong checksum.
 
     Remembered, because a checksum costs more than all other parsing of a transaction.
     """

@@ -17,9 +17,10 @@ NodeError
 │   │                   TooManyUnansweredBytes
 │   └── Internal        the node failed (500)
 ├── InvalidSnapshot     a peer's fault: its snapshot is wrong; InvalidChunk: one part of it is wrong
-├── InvalidConfig       the operator's fault: the node does not start until it is corrected
+├── InvalidConfig       the operator's fault: the node does not start until it is corrected; AddressUnavailable: it
+│                       may be able to without that
 └── Fatal               our fault or the disk's: stop the node, never continue
-    ├── Corrupt, WrongFormat, WrongGenesis, ChainMissing, NoSigningKey, DirectoryInUse
+    ├── Corrupt, WrongFormat, WrongGenesis, ChainMissing, NoSigningKey, DirectoryInUse, AnotherVersionNeeded
     └── InvalidBlock
 """
 
@@ -54,7 +55,7 @@ class ClientError(Exception):
     """What was to be submitted, if it was signed here: `submit` it again, and it is still paid once."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For `pickle`, which else would pass the text to `__init__`; a pool of processes would wait for ever."""
+        """For `pickle`, which else would pass the text to `__init__`; a pool of processes would wait forever."""
         return _restored, (type(self), self.args, vars(self))
 
 
@@ -517,6 +518,10 @@ class InvalidConfig(NodeError):
     """A setting, an option or a file that the operator gave is wrong; the text names it."""
 
 
+class AddressUnavailable(InvalidConfig):
+    """The address to listen on is not there, or is taken. That may change without the operator."""
+
+
 class Fatal(NodeError):
     """The node must stop: going on could lose or falsify what it holds."""
 
@@ -543,6 +548,10 @@ class NoSigningKey(Fatal):
 
 class DirectoryInUse(Fatal):
     """Another node holds the directory."""
+
+
+class AnotherVersionNeeded(Fatal):
+    """Another version of the program must go on: it has the rules of the chain's next blocks, this one does not."""
 
 
 class InvalidBlock(Fatal):

@@ -145,7 +145,7 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next((each for each in self.validators if each.public_key == public_key), None)
 
     def find_engine(self, engine_address: bytes) -> ValidatorRecord | None:
-        """By its address in CometBFT; also the one that is leaving."""
+        """By its address in CometBFT, including the one that is leaving."""
         for validator in (*self.validators, self.leaving):
             if validator is not None and validator.engine_address == engine_address:
                 return validator
@@ -171,7 +171,7 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChainIdentity(msgspec.Struct, frozen=True):
-    """The chain that an update is for. Its id is not enough: a network that is begun anew may keep it."""
+    """The chain that an update is for. Its id is not enough: a network that is started over may keep it."""
 
     chain_id: int
     genesis: bytes

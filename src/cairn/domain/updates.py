@@ -93,7 +93,7 @@ def _apply_validator(governance: Governance, update: ValidatorUpdate) -> Governa
     wanted = update.validator
     known = governance.find(wanted.public_key)
     before = before_of(governance, wanted)
-    # A known key has one name for ever: an update that shows another one would be signed for the wrong validator. One
+    # A known key has one name forever: an update that shows another one would be signed for the wrong validator. One
     # that has none yet may be given a name that is free, but is not removed under it.
     may_name = wanted.power > 0 and not before.namesakes
     if known is not None and known.name != wanted.name and (known.name or not may_name):

@@ -1,8 +1,11 @@
 """The application, which makes transactions into a block on disk, and the interface of the engines, which use it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from cairn import metrics
+from cairn.board import Part
 from cairn.domain.certificates import Certificate
 from cairn.domain.governance import Update
 from cairn.domain.steps import Steps, finish
@@ -80,7 +83,10 @@ class Application:
         balances: Mapping[Address, int] | None = None,
     ) -> BlockOutcome:
         """Apply `txs` on top of the head, or set `balances`. Nothing is kept. Raises `InvalidBlock`."""
-        return finish(self._build(txs, timestamp, proposer, governance, balances))
+        began = time.perf_counter()
+        outcome = finish(self._build(txs, timestamp, proposer, governance, balances))
+        metrics.BLOCK_BUILD.observe(time.perf_counter() - began)
+        return outcome
 
     def _build(
         self,
@@ -118,7 +124,9 @@ class Application:
         """
         # An earlier result is void from here on, even if this block is invalid.
         self._finalized = None
+        began = time.perf_counter()
         outcome = yield from self._build(txs, timestamp, proposer)
+        metrics.BLOCK_BUILD.observe(time.perf_counter() - began)
         prepared = yield from self._chain.prepare(outcome)
         self._commit(outcome, prepared=prepared)
         return outcome
@@ -140,7 +148,10 @@ class Application:
     ) -> None:
         # As late as possible: a block that is given up before it is written should not have been signed.
         signed = None if self._signer is None else self._signer.sign(outcome.block)
+        began = time.perf_counter()
         self._chain.commit(outcome, absent, signed, prepared)
+        metrics.BLOCK_COMMIT.observe(time.perf_counter() - began)
+        metrics.CHAIN_TRANSACTIONS.add(len(outcome.block.txs))
         if self._signer is not None and signed is not None:
             self._signer.committed(signed)
         # Last, so that no block is announced that is not on disk.
@@ -184,6 +195,10 @@ class Engine(Protocol):
 
     def condition(self) -> str:
         """`ok`, or why no blocks can be expected now."""
+
+    @property
+    def part_at_fault(self) -> Part:
+        """What that is a fault of: the engine here, or the other nodes."""
 
     def adopt(self, tx_hash: TxHash) -> bool:
         """Answer for a transaction in the pool from now on. True if only other nodes did so far."""

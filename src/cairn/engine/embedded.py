@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from cairn.board import Part
 from cairn.domain.certificates import Certificate
 from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError, NotFound
 from cairn.domain.governance import Update
@@ -192,6 +193,7 @@ class EmbeddedEngine:
 
     name = "embedded"
     peers = 0
+    part_at_fault: Part = "engine"
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ class TreeUpkeep(Upkeep):
             self._wake()
 
     def save(self) -> None:
-        """At a stop, after `close`: so that the next start computes nothing anew."""
+        """At a stop, after `close`: so that the next start computes nothing again."""
         self._save(lambda: None)
 
     def _is_due(self) -> bool:

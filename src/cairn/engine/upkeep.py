@@ -22,7 +22,7 @@ log = structlog.get_logger("cairn.upkeep")
 
 
 class NodeStops(Exception):
-    """Ends work in a thread. What is unfinished is taken up, taken anew or removed at the next start."""
+    """Ends work in a thread. What is unfinished is taken up, taken again or removed at the next start."""
 
 
 class Upkeep:
@@ -92,7 +92,7 @@ class Upkeep:
         except (NodeStops, Fatal, StoreUnavailable):
             raise
         except Exception:
-            # The chain can go on without it. The work is taken up where it was left, but not at once, for ever.
+            # The chain can go on without it. The work is taken up where it was left, but not at once, forever.
             log.exception("upkeep of the store failed", work=self.name, retry_s=RETRY_S)
             until = time.monotonic() + RETRY_S
             while time.monotonic() < until:

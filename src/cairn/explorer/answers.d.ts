@@ -77,6 +77,8 @@ export interface Chain {
     head: ChainHead;
     mempool: MempoolLevel;
     lastRevert?: LastRevert;
+    commit: string;
+    supply?: bigint;
 }
 
 export interface ChainHead {
@@ -288,6 +290,10 @@ export interface Readiness {
 export interface ReadinessChecks {
     store: string;
     mempool: string;
+    disk: string;
+    core: string;
+    engine: string;
+    peers: string;
 }
 
 export interface ReceiptFile {

@@ -246,7 +246,7 @@ class Mempool:
         """Take the transactions of the next block, in order, up to the first that has no room in it any more.
 
         They stay here, and do not leave before `confirm` or `give_back`, unless they are removed by name. In between
-        there may be admissions, also between two steps.
+        there may be admissions, even between two steps.
         """
         self.give_back()
         txs: list[Tx] = []

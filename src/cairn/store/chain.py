@@ -33,6 +33,7 @@ from cairn.store.directory import (
     sync_directory,
     watermark_path,
 )
+from cairn.store.hot_copy import HotCopy
 from cairn.store.inspection import FoundChain, FoundStore, find_chain, inspect
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.missed_votes import MissedVotes
@@ -120,6 +121,7 @@ class ChainStore(ChainReader):
         self._recent = AccountCache(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self._compaction = Compaction(directory, database)
+        self.hot_copy = HotCopy(directory, database)
         self.head_header: BlockHeader
         self.head_hash: BlockHash
         self.tree: StateTree
@@ -246,7 +248,7 @@ class ChainStore(ChainReader):
             self.missed_votes.add(absent)
 
     def add_step(self, step: Step) -> None:
-        """Keep a change of validators, for ever. Raises `StoreUnavailable`."""
+        """Keep a change of validators, forever. Raises `StoreUnavailable`."""
         batch = WriteBatch(self._database)
         batch.put(keys.STEPS, keys.encode_height(signed_height(step.signed)), msgspec.json.encode(step))
         self._database.write(batch)
@@ -343,9 +345,10 @@ class ChainStore(ChainReader):
         if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
             keep_only(self._database, self.visible, pause)
 
-    def finish_restore(self, restore: Restore) -> None:
+    def finish_restore(self, restore: Restore, signature: bytes | None = None) -> None:
         """Make the snapshot's block the head; `clear_restore` must follow before a block is added.
 
+        `signature` is the block's own, on a chain whose node makes its blocks alone.
         Raises `InvalidSnapshot` when the state is not what its header says.
         """
         outcome, tree = restore.outcome()
@@ -355,6 +358,8 @@ class ChainStore(ChainReader):
         batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
         for engine_height, step in restore.steps:
             batch.put(keys.STEPS, keys.encode_height(engine_height), step)
+        if signature is not None:
+            batch.put(keys.SIGNATURES, keys.encode_height(height), signature)
         finish(self._add_block(batch, outcome))
         self._database.write(batch)
         # The base first: workers must not look for the blocks in between.
@@ -555,7 +560,7 @@ class ChainStore(ChainReader):
 def _missing(directory: Path, begun: Path) -> ChainMissing:
     return ChainMissing(
         f"{directory} holds no chain, though {begun} says that this node has begun one: mount its disk or restore a "
-        f"backup; to begin anew on purpose, remove {begun}"
+        f"backup; to start over on purpose, remove {begun}"
     )
 
 

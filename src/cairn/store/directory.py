@@ -2,11 +2,13 @@
 
 DIR/cairn.lock   held with flock by the running node, for as long as it lives
 DIR/FORMAT       the format version of everything beside it
+DIR/RULES        on a network, by which version of the rules its blocks were made
 DIR/chain/       RocksDB
 DIR/watermark    how far the chain and the journal have come for certain
 DIR/journal/     the mempool's journal
 DIR/snapshots/   the newest snapshots of the state, for other nodes to start from
 DIR/dev/         on a dev chain, the snapshots that it can be reverted to
+DIR/backup-copy/ while a backup is made, further names of the files of one moment
 """
 
 import contextlib
@@ -17,29 +19,38 @@ import os
 import stat
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import structlog
 
+from cairn import metrics
+from cairn.build import DATA_FORMAT
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.domain.types import BlockHash
 from cairn.heartbeat import Work, doing
 
-FORMAT_VERSION = 6
 LEAST_FREE_BYTES = 16 << 20
+SLOW_SYNC_S = 0.5
+"""A sync that takes longer is logged: whoever submits waits for it."""
 BLOCK_BYTES = 512
 """The unit of `st_blocks`, whatever the disk's own blocks are."""
 _FORMAT_PREFIX = "cairn data format "
+FIRST_RELEASED_FORMAT = 6
+"""Blocks of earlier ones are hashed otherwise, so no chain of theirs can be continued."""
 BEGUN_TEXT = """\
 The chain of this node was begun. While this file exists, the node refuses to start without that chain, for example
-when the disk with the data directory is not mounted. Remove this file only to begin anew on purpose.
+when the disk with the data directory is not mounted. Remove this file only to start over on purpose.
 """
 
 _SLOT = struct.Struct(">QQ32s")
 _NEWEST_AT = 0
 """The valid slot: 0 for none yet, else 1 or 2. The other one is written first, so a kill leaves a valid one."""
 _SLOTS_AT = 8
+
+log = structlog.get_logger("cairn.store")
 
 
 def chain_path(directory: Path) -> Path:
@@ -48,6 +59,10 @@ def chain_path(directory: Path) -> Path:
 
 def watermark_path(directory: Path) -> Path:
     return directory / "watermark"
+
+
+def rules_path(directory: Path) -> Path:
+    return directory / "RULES"
 
 
 def snapshots_path(directory: Path) -> Path:
@@ -106,6 +121,16 @@ class DirectoryLock:
             self._file = -1
 
 
+def is_locked(directory: Path) -> bool:
+    """Whether a node has the directory, as far as the system lists its locks; asked without touching the lock."""
+    try:
+        inode = os.stat(directory / "cairn.lock").st_ino
+        locks = Path("/proc/locks").read_text()
+    except OSError:
+        return False
+    return any(line.split()[1] == "FLOCK" and line.split()[5].endswith(f":{inode}") for line in locks.splitlines())
+
+
 def lock_holder(file: int) -> str:
     """The id of the process that holds a lock file, for a message."""
     return os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
@@ -118,16 +143,23 @@ def write_lock_holder(file: int) -> None:
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
 
 
-def check_room(directory: Path, more_bytes: int = 0) -> None:
-    """Check that the disk has space to reopen the store, and for `more_bytes` more. Raises `StoreUnavailable`.
-
-    A trial write would not do: a small one may still fit into a page that is already allocated.
-    """
+def find_free_bytes(directory: Path) -> int:
+    """The free space on the disk of a directory. Raises `StoreUnavailable`."""
     try:
         disk = os.statvfs(directory)
     except OSError as failure:
         raise StoreUnavailable(f"cannot look at the disk of {directory}: {failure}") from failure
     free_bytes = disk.f_bavail * disk.f_frsize
+    metrics.STORE_FREE.set(free_bytes)
+    return free_bytes
+
+
+def check_room(directory: Path, more_bytes: int = 0) -> None:
+    """Check that the disk has space to reopen the store, and for `more_bytes` more. Raises `StoreUnavailable`.
+
+    A trial write would not do: a small one may still fit into a page that is already allocated.
+    """
+    free_bytes = find_free_bytes(directory)
     needed_bytes = LEAST_FREE_BYTES + more_bytes
     if free_bytes < needed_bytes:
         raise StoreUnavailable(f"the disk has {free_bytes:,} bytes left; at least {needed_bytes:,} are needed")
@@ -225,7 +257,7 @@ def holds_chain(directory: Path) -> bool:
 
 def mark_format(directory: Path) -> None:
     """Say that the directory is in our format. Raises `OSError`."""
-    write_file(format_path(directory), f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())
+    write_file(format_path(directory), f"{_FORMAT_PREFIX}{DATA_FORMAT}\n".encode())
 
 
 def check_format(directory: Path) -> None:
@@ -235,9 +267,24 @@ def check_format(directory: Path) -> None:
         found = path.read_text("ascii", "replace").strip()
     except OSError as failure:
         raise StoreUnavailable(f"cannot read {path}: {failure}") from failure
-    if found != f"{_FORMAT_PREFIX}{FORMAT_VERSION}":
+    if found != f"{_FORMAT_PREFIX}{DATA_FORMAT}":
         shown = found.removeprefix(_FORMAT_PREFIX)[:40]
-        raise WrongFormat(f"{directory} is in format {shown!r}; this version of cairn reads format {FORMAT_VERSION}")
+        raise WrongFormat(
+            f"{directory} is in format {shown!r}; this version of cairn reads format {DATA_FORMAT}: {_way_on(shown)}"
+        )
+
+
+def _way_on(found: str) -> str:
+    """What to do with a directory of another format; docs/upgrades.md has the steps."""
+    if not found.isdecimal():
+        return "it was not written by cairn, or is damaged"
+    if int(found) < FIRST_RELEASED_FORMAT:
+        return "no release has written that one, and its blocks have other hashes: begin a new chain with its balances"
+    older = "an older" if int(found) < DATA_FORMAT else "a newer"
+    return (
+        f"{older} version wrote it: with that one run `cairn export FILE --home HOME`, move the directory away, "
+        "then run `cairn import FILE HOME` with this one"
+    )
 
 
 def format_path(directory: Path) -> Path:
@@ -292,6 +339,7 @@ class Syncs:
 @doing(Work.DISK)
 def sync_file(file: int) -> None:
     """Sync the file's content to the disk. Raises `OSError`."""
+    began = time.monotonic()
     if Syncs.are_left_out:
         pass
     elif sys.platform == "darwin":
@@ -299,7 +347,24 @@ def sync_file(file: int) -> None:
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     else:
         os.fdatasync(file)
+    if time.monotonic() - began > SLOW_SYNC_S:
+        tell_slow_sync(began, path_of(file))
     check_linked(file)
+
+
+def tell_slow_sync(began: float, path: str) -> None:
+    """Log a sync that took longer than `SLOW_SYNC_S`; `began` is by the monotonic clock."""
+    # A command that keeps no log would print it among its answers.
+    if structlog.is_configured():
+        log.warning("a sync to disk took long", took_s=round(time.monotonic() - began, 2), file=path)
+
+
+def path_of(file: int) -> str:
+    """The path of an open file, where the system tells (Linux)."""
+    try:
+        return os.readlink(f"/proc/self/fd/{file}")
+    except OSError:
+        return "unknown"
 
 
 def check_linked(file: int) -> None:
@@ -313,11 +378,14 @@ def sync_directory(path: Path) -> None:
     """Sync the directory's entries: a synced file whose name is not on disk is lost."""
     if Syncs.are_left_out:
         return
+    began = time.monotonic()
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)
     finally:
         os.close(file)
+    if time.monotonic() - began > SLOW_SYNC_S:
+        tell_slow_sync(began, str(path))
 
 
 class SeenHead(msgspec.Struct, frozen=True):

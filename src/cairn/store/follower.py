@@ -4,13 +4,14 @@ A secondary takes in the primary's MANIFEST (which files hold what) and then its
 a log out, merging files and deleting what that made obsolete. Between the two steps a log can vanish whose content the
 MANIFEST did not name yet; then blocks are missing in the middle, until the next time. So a catch-up counts only when
 the MANIFEST was the same before and after it: the primary deletes a file only after the MANIFEST has said so.
-A new MANIFEST (the primary was opened anew) is not followed at all: the secondary is opened anew too, because RocksDB
+A new MANIFEST (the primary was reopened) is not followed at all: the secondary is reopened too, because RocksDB
 can get stuck there (facebook/rocksdb#7815, #14439), and because what the old one had read of a log may not have lasted.
 """
 
 import os
 import time
 from pathlib import Path
+from typing import Self
 
 from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.store.directory import chain_path, check_format, watermark_path
@@ -44,7 +45,7 @@ class FollowerStore(ChainReader):
         super().__init__(self._open_secondary(), visible=-1)
 
     @classmethod
-    def open(cls, directory: Path, scratch_dir: Path) -> "FollowerStore":
+    def open(cls, directory: Path, scratch_dir: Path) -> Self:
         """Follow the store that a node has open in `directory`; `scratch_dir` is this follower's own.
 
         Raises `WrongFormat`, `Corrupt` or `StoreUnavailable`.
@@ -64,7 +65,7 @@ class FollowerStore(ChainReader):
         return follower
 
     @classmethod
-    def _open_patiently(cls, directory: Path, scratch: Path, watermark: Watermark) -> "FollowerStore":
+    def _open_patiently(cls, directory: Path, scratch: Path, watermark: Watermark) -> Self:
         for _ in range(ATTEMPTS - 1):
             try:
                 return cls(directory, scratch, watermark)

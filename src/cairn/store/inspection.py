@@ -1,6 +1,6 @@
 """Looks at a data directory before anything in it is changed: whoever refuses it leaves each file as it was.
 
-An opening makes what is missing, moves the files of a revert and writes the journal anew, and RocksDB deletes every
+An opening makes what is missing, moves the files of a revert and rewrites the journal, and RocksDB deletes every
 file that its MANIFEST does not name. On a damaged directory each of these can destroy what could still be brought
 back. So everything is read first: the watermark, the whole journal, and RocksDB opened read-only, which opens all of
 its tables and replays its log, but writes nothing. Only then is the directory opened for writing.

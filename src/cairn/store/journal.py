@@ -33,6 +33,7 @@ of it, or -1 for a transaction that could be mined when it was accepted. `answer
 """
 
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -41,6 +42,7 @@ from typing import Final, Protocol, get_args
 
 import msgspec
 
+from cairn import metrics
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable, reason_of
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, record_end
 from cairn.domain.types import DropReason, Tx, TxHash
@@ -106,6 +108,18 @@ class KeptAnswer(msgspec.Struct, frozen=True, gc=False):
     """Unix time in whole seconds."""
     answered_at: int
     """In seconds of the node's uptime."""
+
+
+class JournalExtent(msgspec.Struct, frozen=True):
+    """How far the journal goes at some moment. What is written later is behind it, in the same files or in new ones."""
+
+    start: int
+    """Its first frame."""
+    end: int
+    """The frame that is written next."""
+    last_segment: int
+    last_bytes: int
+    """How much of that segment is written; the rest of it is zeros."""
 
 
 class Bounds(Protocol):
@@ -352,7 +366,9 @@ class Journal:
         self._check_usable()
         try:
             if self._unsynced or not self.holds_only_adds:
+                began = time.perf_counter()
                 self._write(b"".join(self._buffer), self._unsynced)
+                metrics.JOURNAL_SYNC.observe(time.perf_counter() - began)
                 self._unsynced.clear()
             self._buffer.clear()
             self.holds_only_adds = True
@@ -360,6 +376,13 @@ class Journal:
                 self._retire()
         except (OSError, StoreUnavailable) as failure:
             raise self._failed(failure) from failure
+
+    def link_segments(self, directory: Path) -> JournalExtent:
+        """Give all segments further names in `directory`; returns how far they go now. Raises `OSError`."""
+        for number in self._segments:
+            os.link(segment_path(self._directory, number), segment_path(directory, number))
+        first = next(iter(self._segments))
+        return JournalExtent(self._firsts[first], self._sequence, self._current, self._offset)
 
     def probe(self) -> None:
         """Write, sync and read back. Raises `StoreUnavailable` or `Corrupt`."""

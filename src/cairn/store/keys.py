@@ -23,7 +23,7 @@
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | sent before 8 | received before 8
                                                   | touched before 8 | number 4 | index 4 | uses 4 each
     changes      height 8                         leaf hashes of the accounts that the block touches, 32 each
-    history      level 1 | index 8                node of the tree over all block hashes 32; kept for ever
+    history      level 1 | index 8                node of the tree over all block hashes 32; kept forever
     references   tag 8 | height 8 | position 4    empty: the transaction there may have this data, and this account
                  height 8                         empty: the block has transactions with data
     signatures   height 8                         Ed25519 64; of a node that makes its blocks alone
@@ -31,7 +31,7 @@
 
 Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a
 height, which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key
-after a flush (facebook/rocksdb#15051); a key that has one value for ever cannot be stale, and what is removed is below
+after a flush (facebook/rocksdb#15051); a key that has one value forever cannot be stale, and what is removed is below
 the base, where nobody looks.
 So an account is not one record that changes: each block that touches it adds a version, the newest one first.
 
@@ -358,6 +358,12 @@ def absent_key(height: int) -> bytes:
 
 def balances_key(height: int) -> bytes:
     return BALANCES_KEY + encode_height(height)
+
+
+def find_balances_height(key: bytes) -> int | None:
+    """The height in a key of `balances_key`; None for any other key."""
+    head, height = key[: len(BALANCES_KEY)], key[len(BALANCES_KEY) :]
+    return decode_height(height) if head == BALANCES_KEY and height else None
 
 
 def encode_balances(balances: Mapping[Address, int]) -> bytes:

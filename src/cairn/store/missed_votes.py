@@ -49,6 +49,11 @@ class MissedVotes:
         """How many blocks are counted."""
         return len(self._latest)
 
+    @property
+    def latest(self) -> int:
+        """How many validators were absent from the latest block that was voted on."""
+        return len(self._latest[-1]) if self._latest else 0
+
     def by_validator(self) -> Counter[bytes]:
         """By address in CometBFT: in how many of them a validator was absent."""
         return Counter(address for absent in self._latest for address in absent)

@@ -128,6 +128,19 @@ class ChainReader:
             named.update((tx.sender, tx.to))
         return named
 
+    def minted_in(self, first: int, last: int) -> int:
+        """By how much the blocks from `first` to `last` changed the sum of all balances: those that set some do.
+
+        No block before `first` may have been removed. Raises `Corrupt`.
+        """
+        cursor = self._database.cursor(keys.META)
+        entry, minted = cursor.seek(keys.balances_key(first)), 0
+        while entry is not None and (at := keys.find_balances_height(entry[0])) is not None and at <= last:
+            for address, balance in keys.decode_balances(entry[1]).items():
+                minted += balance - self.account_at(address, at - 1).balance
+            entry = cursor.next()
+        return minted
+
     def _find_chunk(self, height: int, chunk: int, tx_count: int) -> list[bytes] | None:
         """A chunk of a block of `tx_count` transactions; None unless it has all that it must. Raises `Corrupt`."""
         value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
@@ -293,5 +306,5 @@ class ChainReader:
 def _decode_step(key: bytes, stored: bytes) -> Step:
     try:
         return msgspec.json.decode(stored, type=Step)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt(f"the change of signers at height {keys.decode_height(key)} cannot be read: {error}") from None

@@ -1,6 +1,7 @@
 """RocksDB behind a small interface: how it is opened, tuned and read, and what its errors mean."""
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ from rocksdict import (
 from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable, WrongFormat
 from cairn.domain.steps import Steps, in_groups
 from cairn.heartbeat import Work, doing
-from cairn.store.directory import Syncs
+from cairn.store.directory import SLOW_SYNC_S, Syncs, tell_slow_sync
 from cairn.store.keys import ACCOUNTS, ADDRESS_SIZE, FAMILIES
 
 WRITE_BUFFER_BYTES = 8 << 20
@@ -248,6 +249,22 @@ class Database:
             yield entry
             entry = cursor.next()
 
+    def walk(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """As `scan`, for whoever reads all of a family and does nothing else: it takes a fifth of the time."""
+        entries = self._families[family].iter(self._whole_order)
+        valid, key, value, step = entries.valid, entries.key, entries.value, entries.next
+        try:
+            entries.seek(b"")
+            while valid():
+                yield key(), value()
+                step()
+            # At a damaged block it is not valid either, as in a cursor.
+            entries.status()
+        except Exception as error:
+            # As in `first_of_prefix`.
+            entries = valid = key = value = step = None  # type: ignore[assignment]
+            raise _failure(self._path, error) from error
+
     def cursor(self, family: str) -> RocksCursor:
         cursor = RocksCursor(self._path, self._families[family].iter(self._whole_order))
         self._cursors.add(cursor)
@@ -261,12 +278,15 @@ class Database:
         """
         if self._failure is not None:
             raise self._failure
+        began = time.monotonic()
         try:
             is_synced = sync and not Syncs.are_left_out
             self._rocks.write(batch.raw, self._synced if is_synced else self._unsynced)
         except Exception as error:
             self._failure = _failure(self._path, error)
             raise self._failure from error
+        if time.monotonic() - began > SLOW_SYNC_S:
+            tell_slow_sync(began, str(self._path))
 
     @doing(Work.DISK)
     def catch_up(self) -> None:
@@ -283,6 +303,18 @@ class Database:
             Checkpoint(self._rocks).create_checkpoint(str(path))
         except Exception as error:
             raise _failure(self._path, error) from error
+
+    def begin_flush(self) -> None:
+        """Have the memtables written out in the background; see `is_flushing`."""
+        try:
+            for part in self._families.values():
+                part.flush(wait=False)
+        except Exception as error:
+            raise _failure(self._path, error) from error
+
+    @property
+    def is_flushing(self) -> bool:
+        return any(part.property_int_value("rocksdb.num-immutable-mem-table") for part in self._families.values())
 
     def count_entries(self, family: str) -> "Entries":
         """The entries of a family, as its tables and memtables count them. It takes microseconds."""
@@ -304,7 +336,7 @@ class Database:
         return Entries(total, removals, size_bytes)
 
     def compact(self, family: str) -> None:
-        """Write a family anew, without what was removed, and delete the old files.
+        """Rewrite a family, without what was removed, and delete the old files.
 
         May take long; it is for a thread, and others may read and write meanwhile. It needs as much free space as
         the family has entries that are not removed.

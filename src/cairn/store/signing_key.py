@@ -49,7 +49,7 @@ class SigningKey:
 
     @classmethod
     def load(cls, path: Path) -> "SigningKey":
-        """Read the key. Raises `InvalidConfig` that names the file, also when others can read it."""
+        """Read the key. Raises `InvalidConfig` that names the file, including when others can read it."""
         try:
             with path.open("rb") as file:
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -66,7 +66,7 @@ class RestoredSteps:
     def _add_step(self, line: bytes) -> None:
         try:
             step = _STEP.decode(line)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidSnapshot(f"a change of validators in the snapshot cannot be read: {error}") from None
         # In its one form: this node will pass it on, and every node must have the same bytes.
         if msgspec.json.encode(step) != line:

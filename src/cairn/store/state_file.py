@@ -116,7 +116,7 @@ def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
 
 
 def load_state(path: Path, genesis: Genesis, directory: Path) -> None:
-    """Put the chain in `path` into `directory`, which is empty. Raises `InvalidConfig`, also for another genesis."""
+    """Put the chain in `path` into `directory`, which is empty. Raises `InvalidConfig`, even for another genesis."""
     try:
         with zipfile.ZipFile(path) as archive:
             if archive.read(GENESIS_NAME) != encode_genesis(genesis):

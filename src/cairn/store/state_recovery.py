@@ -1,6 +1,6 @@
 """Brings the state tree back at a start: from its file and the blocks since, or from all accounts.
 
-Of the file (`tree_file.py`) every leaf is computed anew that a block after the file's may have changed: those of the
+Of the file (`tree_file.py`) every leaf is recomputed that a block after the file's may have changed: those of the
 accounts that the blocks name, those before an account that is new since, and the record. What comes out must have the
 head's state root, whatever it was made from.
 """
@@ -36,7 +36,7 @@ class RecoveredTree(msgspec.Struct, frozen=True):
     saved: TreeMark | None
     """Of the file that it was made from, if it was."""
     age: int
-    """How many leaves were computed anew, or could have been; and blocks."""
+    """How many leaves were recomputed, or could have been; and blocks."""
 
 
 def recover_tree(
@@ -95,7 +95,7 @@ def _touched_since(
 
 
 def _renew(database: Database, reader: ChainReader, leaves: bytearray, touched: Iterable[Address]) -> None:
-    """Compute the leaves of these accounts anew, and of those whose next account is a new one."""
+    """Compute the leaves of these accounts again, and of those whose next account is a new one."""
     accounts = _AccountRing(database, reader.visible)
     size = len(leaves) // LEAF_BYTES
     renewed: dict[int, bytes] = {}

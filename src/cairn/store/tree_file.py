@@ -3,7 +3,7 @@
     magic 16 | format 4 | height 8 | block hash 32 | number of leaves 8 | leaf hashes, 32 each | SHA-256 of all of it 32
 
 It is a *fuzzy checkpoint*. It is copied from memory in slices while blocks are committed, so a leaf may already be of a
-block above `height`, the head when the copying began. That does no harm: whoever reads it computes every leaf anew that
+block above `height`, the head when the copying began. That does no harm: its reader computes every leaf again that
 a block after `height` may have changed (`state_recovery.py`). The inner nodes are not in it. They are hashed at the
 start, which takes less than a microsecond each, and so the head's state root covers every byte that is believed.
 
@@ -98,7 +98,7 @@ def read_tree(path: Path) -> tuple[TreeMark, bytearray] | None:
     mark = _decode_head(content)
     digest = hashlib.sha256(memoryview(content)[:-_DIGEST_BYTES]).digest()
     if mark is None or digest != content[-_DIGEST_BYTES:]:
-        raise Corrupt(f"{path} is not what was written; remove it, and the node builds it anew from the accounts")
+        raise Corrupt(f"{path} is not what was written; remove it, and the node rebuilds it from the accounts")
     del content[-_DIGEST_BYTES:]
     del content[: _HEAD.size]
     return mark, content
@@ -116,8 +116,8 @@ def _decode_head(content: bytearray) -> TreeMark | None:
 class TreeFile:
     """Writes the file when it has become too old, and at a stop.
 
-    The older it is, the more leaves the next start computes anew, after a kill. A leaf costs about four times as much
-    then as when all accounts are read one after the other. So it is written anew once an eighth of the leaves has
+    The older it is, the more leaves the next start computes again, after a kill. A leaf costs about four times as much
+    then as when all accounts are read one after the other. So it is rewritten once an eighth of the leaves has
     changed, each counted as often as it did; and only then, so that a change costs the writing of eight leaves at most.
     """
 
@@ -145,7 +145,7 @@ class TreeFile:
         return self._saved == self.mark
 
     def save(self, leaves: bytearray, pause: Callable[[], None] = lambda: None) -> None:
-        """Write it anew. May run in a thread while blocks are committed. Raises `StoreUnavailable`."""
+        """Rewrite it. May run in a thread while blocks are committed. Raises `StoreUnavailable`."""
         # First, and also if it fails: then it is tried again when as much has changed again.
         # The mark last: a block that is committed in between is counted twice rather than not at all.
         self._saved_changes, mark = self._changes, self.mark

@@ -26,7 +26,7 @@ record in RocksDB, and writes it here again at every opening.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
@@ -128,6 +128,14 @@ class Watermark:
             raise Corrupt(f"{self._path} has {size} bytes, not {SIZE}")
         for kind in _KINDS:
             self._read(kind)
+
+    def damaged_copies(self) -> Iterator[str]:
+        """Which of its copies have a wrong checksum: each number can still be known from another one."""
+        for at in range(0, SIZE, PAGE):
+            kind = at // _KIND_BYTES
+            page = os.pread(self._file, _NUMBER.size + _CHECKSUM.size, at)
+            if page != _encode(kind, int.from_bytes(page[: _NUMBER.size], "big")):
+                yield f"{_NAMES[kind]}: the copy at byte {at} does not have its checksum"
 
     def _read(self, kind: int) -> int:
         try:

@@ -11,6 +11,7 @@ from eth_account import Account
 from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import PASSWORD, User
+from tests.support.commands import run_here
 from tests.support.node_process import NodeProcess, command
 from tests.support.pace import PATIENCE_S
 from tests.support.programs import need_program
@@ -32,7 +33,7 @@ def test_a_key_is_made_at_a_terminal_and_its_password_is_never_shown(user: User)
         terminal.enter("s3cret\n")
         terminal.expect("Again: ")
         terminal.enter("s3cret\n")
-        terminal.expect("keep a copy of both")
+        terminal.expect("Keep a copy of this file and of its password")
         assert terminal.wait() == 0
         assert "s3cret" not in terminal.raw
     document = (user.keys / "alice.json").read_text()
@@ -61,7 +62,7 @@ def test_a_private_key_is_typed_unseen(user: User) -> None:
 
 
 def test_without_a_terminal_a_password_is_not_waited_for(alice: User) -> None:
-    result = alice.run("send", "alice", "dev1", "1")
+    result = alice.run("send", "alice", "dev1", "1wei")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "cairn: there is no terminal to ask at; use --password-file FILE or CAIRN_PASSWORD\n"
 
@@ -89,7 +90,8 @@ def test_a_payment_at_a_terminal_is_asked_about_first(alice: User) -> None:
         terminal.enter("y\n")
         terminal.expect("Password of alice: ")
         terminal.enter(f"{PASSWORD}\n")
-        terminal.expect("sent       0x")
+        terminal.expect(f"sent       1.5 coins from alice to {STRANGER}")
+        terminal.expect("hash       0x")
         terminal.expect("confirmed  in block ")
         assert terminal.wait() == 0
     assert balance_of(alice.url, STRANGER) == before + 15 * 10**17
@@ -107,8 +109,8 @@ def test_a_script_is_not_asked_and_gets_the_interface_s_own_json(alice: User) ->
 def test_a_reference_that_is_longer_than_the_chain_allows_is_refused_before_the_password_is_asked_for(
     alice: User,
 ) -> None:
-    result = alice.run("send", "alice", "dev1", "1", "--reference", "a" * 257)
-    assert (result.returncode, result.stdout) == (1, "")
+    result = alice.invoke("send", "alice", "dev1", "1", "--reference", "a" * 257)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("cairn: the data has 257 bytes; this chain takes 256")
 
 
@@ -137,9 +139,9 @@ def test_payments_of_one_account_at_the_same_time_all_arrive(alice: User) -> Non
 
 def test_too_little_money_says_how_much_is_there_and_how_much_is_needed(user: User) -> None:
     user.add_key("poor", bytes([9]) * 32)
-    result = user.run("send", "poor", "dev0", "1.5coins", "--json", CAIRN_PASSWORD="not asked for")
+    result = user.invoke("send", "poor", "dev0", "1.5coins", "--json", CAIRN_PASSWORD="not asked for")
     error = json.loads(result.stderr)
-    assert (result.returncode, error["exitCode"], error["code"]) == (1, 1, "INSUFFICIENT_FUNDS")
+    assert (result.exit_code, error["exitCode"], error["code"]) == (1, 1, "INSUFFICIENT_FUNDS")
     assert "has 0 wei but needs 1.500021 coins: 1.5 coins plus a fee of 21,000 gwei" in error["detail"]
     assert "`cairn send dev0 poor 2coins` gives it some" in error["detail"]
 
@@ -150,8 +152,8 @@ def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
     env = alice.env | {"CAIRN_PASSWORD": PASSWORD}
     answer = json.loads(subprocess.check_output(["sh", "-c", script], env=env, text=True, timeout=PATIENCE_S))
     assert answer["status"] == "pending"
-    shown = alice.run("tx", answer["txHash"], "--wait", "30")
-    assert shown.returncode == 0
+    shown = alice.invoke("tx", answer["txHash"], "--wait", "30")
+    assert shown.exit_code == 0
     # Whatever somebody calls its key, a dev account keeps its name.
     assert f"from         {ALICE} (dev5)" in shown.stdout
     assert "amount       5 wei" in shown.stdout
@@ -174,7 +176,7 @@ def test_signing_needs_no_node_when_all_is_given(alice: User) -> None:
         "gasPrice": 2 * 10**9,
         "signature": body["signature"],
     }
-    shown = alice.run("sign", "alice", STRANGER, "1coin", *offline, CAIRN_PASSWORD=PASSWORD).stdout
+    shown = alice.invoke("sign", "alice", STRANGER, "1coin", *offline, CAIRN_PASSWORD=PASSWORD).stdout
     assert f"transaction  0x{bytes(expected.hash).hex()}\n" in shown
     assert f"from         {ALICE} (dev5)\nto           {STRANGER}\n" in shown
 
@@ -191,8 +193,8 @@ def test_a_type_2_transfer_is_signed_and_sent(alice: User) -> None:
     assert body.items() >= caps.items()
     sent = alice.json("send", "alice", STRANGER, "5", "--yes", "--tip", "3", CAIRN_PASSWORD=PASSWORD)
     assert (sent["type"], sent["fee"]) == (2, 21_000 * (10**9 + 3))
-    both = alice.run("send", "alice", STRANGER, "5", "--gas-price", "1gwei", "--tip", "3", CAIRN_PASSWORD=PASSWORD)
-    assert both.returncode != 0
+    both = alice.invoke("send", "alice", STRANGER, "5", "--gas-price", "1gwei", "--tip", "3", CAIRN_PASSWORD=PASSWORD)
+    assert both.exit_code != 0
     assert "--gas-price: give it, or --max-fee and --tip, not both" in both.stderr
 
 
@@ -207,11 +209,12 @@ def test_a_payment_not_confirmed_in_time_exits_with_its_hash(idle_user: User) ->
 
 def test_a_payment_behind_missing_nonces_names_them(idle_user: User) -> None:
     """Waiting on would not help, so that is not what is advised."""
-    sent = idle_user.run("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
-    assert sent.stdout.splitlines()[1] == "status     pending (queued: waits for nonce 0)"
-    result = idle_user.run("send", "dev7", "dev2", "2", "--nonce", "6", "--timeout", "0.2")
-    assert (result.returncode, result.stdout[:5]) == (6, "sent ")
-    warning, error = result.stderr.splitlines()
+    sent = idle_user.invoke("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
+    assert sent.stdout.splitlines()[2] == "status     pending (queued: waits for nonce 0)"
+    result = idle_user.invoke("send", "dev7", "dev2", "2", "--nonce", "6", "--timeout", "0.2")
+    assert (result.exit_code, result.stdout[:5]) == (6, "sent ")
+    warning, unit, error = result.stderr.splitlines()
+    assert unit.startswith("cairn: warning: an amount without a unit is in wei: this is 2 wei, and 1coin is ")
     assert warning.startswith("cairn: warning: nonces 0 to 3, 5 are missing before nonce 6: ")
     assert "is still pending after 0.2 s: nonces 0 to 3, 5 are missing, and no block can take it" in error
     assert "waits longer" not in error
@@ -254,17 +257,17 @@ def test_ctrl_c_at_a_question_sends_nothing(idle_user: User) -> None:
     ],
 )
 def test_a_refusal_says_what_to_do(idle_user: User, args: list[str], code: str, advice: str) -> None:
-    idle_user.run("send", "dev6", "dev2", "1", "--no-wait", "--nonce", "0")
-    result = idle_user.run("send", "dev6", "dev2", "2", *args, "--json")
+    idle_user.invoke("send", "dev6", "dev2", "1", "--no-wait", "--nonce", "0")
+    result = idle_user.invoke("send", "dev6", "dev2", "2", *args, "--json")
     error = json.loads(result.stderr)
-    assert (result.returncode, error["code"]) == (1, code)
+    assert (result.exit_code, error["code"]) == (1, code)
     assert advice in error["detail"]
 
 
 def test_a_public_account_of_another_chain_is_warned_about(tmp_path: Path) -> None:
     home = tmp_path / "chain"
     rich = f"{ALICE}=1000coins"
-    subprocess.run(command(["init", str(home), "--alloc", rich, "--proposer", ALICE]), check=True, capture_output=True)
+    run_here(["init", str(home), "--alloc", rich, "--proposer", ALICE])
     with NodeProcess.start(["run", "--home", str(home), "--port", "0"]) as chain:
         chain.wait_ready()
         result = User(tmp_path, chain.url).run("send", "dev5", "dev0", "1coin")

@@ -10,6 +10,7 @@ import pytest
 from cairn import testing
 from cairn.client import Client
 from cairn.testing import NodeNotStarted, find_program, running_node
+from tests.support.pace import PATIENCE_S
 from tests.support.pages import Page, Terminal
 
 PAGE = Page("docs/test-your-app.md")
@@ -54,7 +55,7 @@ def test_where_only_the_client_is_installed_the_path_is_searched(
 
 def test_a_proxy_in_the_environment_is_not_asked_for_a_node_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    with running_node() as chain, Client(chain.url, timeout_s=5) as client:
+    with running_node() as chain, Client(chain.url, timeout_s=PATIENCE_S) as client:
         chain.mine()
         assert client.chain().head.block_height == 1
         with closing(client.blocks(from_height=1)) as blocks:

@@ -257,8 +257,11 @@ def test_set_balances_and_reverts_pass_the_audit_and_a_restart(tmp_path: Path) -
     with NodeProcess.start_dev("--workers", "1", "--block-time", "0", data_dir=data_dir) as process:
         node = PublicNode(process.url)
         assert node.balance(stranger) == 0
+        supply = node.read("/chain")["supply"]
+        assert supply == sum(dev_genesis().alloc.values())
         assert rpc(process.url, "evm_revert", snapshot) is True
         assert node.balance(stranger) == 3 * COIN
+        assert node.read("/chain")["supply"] == supply + 3 * COIN
         rpc(process.url, "evm_mine")
         assert node.read("/block/latest")["timestamp"] >= time.time() + 900_000
         node.close()

@@ -13,21 +13,28 @@ from tests.support.rpc import rpc
 from tests.support.wallet import dev_account, sign_transfer
 
 
-def test_blocks_transfers_and_reverts_are_printed_after_the_banner() -> None:
+def test_blocks_transfers_refusals_and_reverts_are_printed_after_the_banner() -> None:
     with NodeProcess.start_dev("--block-time", "0") as node:
         public = PublicNode(node.url)
         snapshot = rpc(node.url, "evm_snapshot")
         tx_hash = public.submit(sign_transfer(dev_account(0), dev_account(1).address, 7, 0))
         await_printed(node, f"  dev0 → dev1  7 wei  {tx_hash}\n")
+        used, later = (sign_transfer(dev_account(0), dev_account(1).address, 8, nonce) for nonce in (0, 5))
+        assert public.post(used.body).json()["code"] == "NONCE_TOO_LOW"
+        await_printed(node, "refused: NONCE_TOO_LOW")
+        public.submit(later)
+        await_printed(node, "queued: waits for nonce 1  dev0 → dev1  8 wei")
+        # A worker refuses it, and the core never sees it.
+        assert public.post(used.with_fields(value=9)).json()["code"] == "INVALID_SIGNATURE"
+        await_printed(node, "refused: INVALID_SIGNATURE")
         rpc(node.url, "evm_revert", snapshot)
         await_printed(node, "reverted to block 0\n")
         public.close()
         _, told = node.stdout.split(LISTENING)
-        assert [line[10:] for line in told.splitlines()[1:]] == [
-            "block 1  1 transaction",
-            f"  dev0 → dev1  7 wei  {tx_hash}",
-            "reverted to block 0",
-        ]
+        lines = [line[10:] for line in told.splitlines()[1:]]
+        assert lines[:2] == ["block 1  1 transaction", f"  dev0 → dev1  7 wei  {tx_hash}"]
+        assert [line.split()[0] for line in lines[2:5]] == ["refused:", "queued:", "refused:"]
+        assert lines[5:] == ["reverted to block 0"]
         assert "\x1b" not in node.stdout
 
 

@@ -11,10 +11,10 @@ from tools.release import build, differences
 def test_two_builds_are_the_same_to_the_last_byte(distributions: Path, tmp_path: Path) -> None:
     built = build(tmp_path / "again", umask=0o077, zone="Pacific/Auckland")
     assert [path.name.partition("-")[0] for path in built] == [
-        "cairn_client",
-        "cairn_client",
         "cairn_node",
         "cairn_node",
+        "cairn_node_client",
+        "cairn_node_client",
     ]
     again = {path.name: path.read_bytes() for path in built}
     assert [name for name, content in again.items() if (distributions / name).read_bytes() != content] == []
@@ -32,8 +32,11 @@ def test_a_file_that_differs_or_is_missing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("cairn_node", {"CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "src", ".gitignore"}),
-        ("cairn_client", {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "src"}),
+        (
+            "cairn_node",
+            {"CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "packaging", "pyproject.toml", "src", ".gitignore"},
+        ),
+        ("cairn_node_client", {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "src"}),
     ],
 )
 def test_an_sdist_has_what_a_wheel_is_made_from_and_nothing_else(

@@ -1,7 +1,7 @@
 """The lines of README.md and docs/ that install something, run as they are printed, and a payment with what they give.
 
-Nothing is published yet: constraints say that `cairn-node` and `cairn-client` are the wheels built here. What they need
-comes in the versions that were tested. `make newcomer` prints how long each way takes.
+Nothing is published yet: constraints say that `cairn-node` and `cairn-node-client` are the wheels built here. What they
+need comes in the versions that were tested. `make newcomer` prints how long each way takes.
 """
 
 import os
@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from cairn.build import described
 from tests.support.node_process import NodeProcess
 from tests.support.pages import PROGRAMS, ROOT, Page, Terminal
 from tests.support.stopwatch import timed
-from tools.release import UV, version
+from tools.release import UV
 
 [(FROM_CLONE, OR_FROM_CLONE)] = [line.split("# or: ") for line in Page("README.md").code("sh")[0].splitlines()]
-[PIPX, UV_TOOL, UVX] = Page("docs/running.md").code("sh")[0].splitlines()
+[IN_A_CLONE, FROM_INDEX] = Page("docs/running.md").code("sh")
+[PIPX, UV_TOOL, UVX] = FROM_INDEX.splitlines()
 CLIENT_LINES = Page("docs/client.md").code("sh")[0].splitlines()
 INSTALL_TIMEOUT_S = 900
 HAS_KEYSTORES = "import eth_account, cairn.client; print(cairn.client.__file__)"
@@ -66,6 +68,10 @@ def pay_once(directory: Path, program: list[str], env: Mapping[str, str]) -> Non
         assert '"status":"confirmed"' in terminal.run(look.line)
 
 
+def test_both_pages_install_from_a_clone_in_the_same_way() -> None:
+    assert Page("README.md").code("sh")[0] == IN_A_CLONE
+
+
 @pytest.mark.parametrize(
     ("line", "is_clone"),
     [(FROM_CLONE, True), (OR_FROM_CLONE, True), (UV_TOOL, False), (PIPX, False)],
@@ -78,7 +84,7 @@ def test_an_installed_node_takes_a_payment(line: str, is_clone: bool, distributi
         Terminal(ROOT if is_clone else tmp_path, "", env, timeout_s=INSTALL_TIMEOUT_S).run(line)
         pay_once(tmp_path, [str(installed), "dev"], {})
     told = subprocess.run([installed, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert told.stdout == f"cairn {version()}\n"
+    assert told.stdout == f"cairn {described()}\n"
 
 
 def test_a_node_takes_a_payment_without_being_installed(distributions: Path, tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
+from cairn.build import COMMIT, described
 from cairn.explorer import STATIC_DIRECTORY
 from tests.support.node_process import NodeProcess, clean_environment
 from tests.support.pace import PATIENCE_S
-from tools.release import bare_environment, version
+from tests.support.pages import ROOT
+from tools.release import bare_environment
 
 ALICE, BOB = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 PAYS = """
@@ -35,7 +37,7 @@ def node_python(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def client_python(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(distributions, "cairn_client", tmp_path_factory)
+    return installed(distributions, "cairn_node_client", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +65,12 @@ def run(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_is_that_of_the_wheel(node_python: Path) -> None:
-    assert run(node_python.with_name("cairn"), "--version").stdout == f"cairn {version()}\n"
+    assert run(node_python.with_name("cairn"), "--version").stdout == f"cairn {described()}\n"
     assert run(node_python, "-c", "import cairn; print(cairn.__file__)").stdout.startswith(str(node_python.parents[1]))
+
+
+def test_the_node_of_the_wheel_names_the_commit_that_it_was_built_from(node: NodeProcess) -> None:
+    assert httpx.get(node.url + "/chain", timeout=PATIENCE_S).json()["commit"] == COMMIT
 
 
 def test_one_request_is_a_payment_and_it_is_confirmed(node: NodeProcess) -> None:
@@ -92,6 +98,13 @@ def test_the_whole_explorer_is_in_the_wheel(distributions: Path) -> None:
     assert held == {f"cairn/explorer/static/{path.relative_to(STATIC_DIRECTORY).as_posix()}" for path in files}
 
 
+def test_what_watches_a_node_is_in_the_wheel(distributions: Path) -> None:
+    [wheel] = distributions.glob("cairn_node-*.whl")
+    place = ".data/data/share/cairn/monitoring/"
+    held = {name.partition(place)[2] for name in zipfile.ZipFile(wheel).namelist() if place in name}
+    assert held == {path.name for path in (ROOT / "packaging" / "monitoring").iterdir()}
+
+
 def test_a_program_pays_with_the_client_alone(client_python: Path, node: NodeProcess) -> None:
     paid = run(client_python, "-c", PAYS, node.url)
     assert (paid.stdout, paid.stderr) == ("3\n", "")
@@ -101,4 +114,4 @@ def test_a_program_pays_with_the_client_alone(client_python: Path, node: NodePro
 
 def test_a_keystore_without_eth_account_names_the_extra_to_install(client_python: Path) -> None:
     refused = run(client_python, "-c", UNLOCKS)
-    assert refused.stderr.endswith("No module named 'eth_account': pip install 'cairn-client[keystore]'\n")
+    assert refused.stderr.endswith("No module named 'eth_account': pip install 'cairn-node-client[keystore]'\n")

@@ -19,7 +19,7 @@ EMPTY_BLOCKS = 30
 TRANSFERS = 60
 """More than a page of a block's transactions and of an account's history."""
 RICH = dev_account(0).address
-DEV_SIGNED = "Signed with a key that everybody has"
+DEV_SIGNED = "Signed with the published dev key"
 """What the explorer says of a proof that holds, on a dev chain."""
 
 

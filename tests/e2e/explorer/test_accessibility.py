@@ -17,7 +17,15 @@ def test_a_view_has_no_accessibility_violation(
     newest = node.read("/blocks")[0]["blockHeight"]
     tx_hash = node.read(f"/block/{newest}")["transactions"][0]
     routes = ["/", "/blocks", f"/block/{newest}", f"/tx/{tx_hash}", f"/account/{RICH}", "/accounts", "/mempool"]
-    routes += ["/status", "/validators", "/send", "/faucet"]
+    routes += [
+        "/txs",
+        f"/txs?account={RICH}",
+        f"/account/{RICH.lower().replace('f3', 'F3', 1)}",
+        "/status",
+        "/validators",
+        "/send",
+        "/faucet",
+    ]
     routes += ["/search?q=nothing", f"/tx/0x{'ab' * 32}", "/no/such/view"]
     visitor = visit(theme, is_phone)
     visitor.open("/start")

@@ -21,7 +21,7 @@ def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> No
     page = visitor.open(f"/account/{RICH.lower()}")
     expect(page.locator(".facts")).to_contain_text(RICH)
     balance = node.balance(RICH)
-    assert page.locator(".balance .amount").get_attribute("title") == f"{balance:,} wei"
+    assert page.locator(".balance .amount").get_attribute("data-wei") == str(balance)
     expect(page.locator(".balance")).to_contain_text(f"{balance // COIN:,}.{balance % COIN:018}".rstrip("0"))
     expect(page.locator("tbody tr")).to_have_count(25)
     newest = node.read(f"/account/{RICH}/txs", limit=1)[0]["blockHeight"]
@@ -30,8 +30,36 @@ def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> No
     first = page.locator("tbody a").first.get_attribute("href")
     page.get_by_role("link", name="Older").click()
     expect(page.locator("tbody a").first).not_to_have_attribute("href", str(first))
-    page.get_by_role("link", name="Latest").click()
+    page.get_by_role("link", name="Newest").click()
     expect(page.locator("tbody a").first).to_have_attribute("href", str(first))
+
+
+def test_a_history_goes_back_and_forth_and_says_where(visit: Visit, node: PublicNode) -> None:
+    visitor = visit()
+    page = visitor.open(f"/account/{RICH}")
+    total = len(node.read(f"/account/{RICH}/txs", limit=1_000))
+    range_shown, first = page.locator(".page-number"), page.locator("tbody a").first
+    newest = str(first.get_attribute("href"))
+    expect(range_shown).to_have_text(f"Transactions 1 to 25 of {total}")
+    page.get_by_role("link", name="Older").click()
+    expect(range_shown).to_have_text(f"Transactions 26 to 50 of {total}")
+    page.get_by_role("link", name="Newer").click()
+    expect(first).to_have_attribute("href", newest)
+    page.get_by_role("link", name="Oldest").click()
+    expect(page.locator("tbody tr").last.locator("a").first).to_have_attribute(
+        "title", node.read(f"/account/{RICH}/txs", order="asc", limit=1)[0]["txHash"]
+    )
+    expect(page.get_by_text("Older", exact=True)).to_have_attribute("aria-disabled", "true")
+    expect(range_shown).to_have_text("The oldest 25 transactions")
+    page.get_by_role("link", name="Newer").click()
+    expect(page.get_by_role("link", name="Older")).to_be_visible()
+    # The node counts what an account has sent, so its pages are counted from the end, too.
+    visitor.go(f"/txs?account={RICH}&direction=out")
+    sent = len(node.read(f"/account/{RICH}/txs", direction="out", limit=1_000))
+    page.get_by_role("link", name="Oldest").click()
+    expect(range_shown).to_have_text(f"Transactions {sent - 24} to {sent} of {sent}")
+    page.get_by_role("link", name="Newer").click()
+    expect(range_shown).to_have_text(f"Transactions {sent - 49} to {sent - 25} of {sent}")
 
 
 def test_account_that_changes_says_so(visit: Visit, node: PublicNode) -> None:
@@ -47,6 +75,14 @@ def test_unused_account_is_empty(visit: Visit, node: PublicNode) -> None:
     page = visit().open(f"/account/{new_account().address}")
     expect(page.get_by_text("has sent and received nothing yet")).to_be_visible()
     expect(page.locator(".balance")).to_have_text("0 coins")
+
+
+def test_a_wrong_checksum_is_named_with_the_account_that_may_be_meant(visit: Visit, node: PublicNode) -> None:
+    page = visit().open(f"/account/{RICH.replace('f3', 'F3', 1)}")
+    expect(page.locator("h1")).to_have_text("Wrong checksum")
+    expect(page.get_by_text(RICH)).to_have_count(1)
+    page.get_by_role("link", name=RICH).click()
+    expect(page.locator(".facts")).to_contain_text(RICH)
 
 
 def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: PublicNode) -> None:
@@ -79,8 +115,8 @@ def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: P
 def shown_ranking(page: Page) -> list[tuple[str, str]]:
     """Address and balance of each row."""
     rows = page.get_by_role("table", name=RANKING).locator("tbody tr")
-    cells = "[row.querySelector('.whole').textContent, row.querySelector('.amount').title]"
-    return [(address, title) for address, title in rows.evaluate_all(f"(rows) => rows.map((row) => {cells})")]
+    cells = "[row.querySelector('.whole').textContent, row.querySelector('.amount').dataset.wei]"
+    return [(address, wei) for address, wei in rows.evaluate_all(f"(rows) => rows.map((row) => {cells})")]
 
 
 def watch_calls(visitor: Visitor) -> list[str]:
@@ -95,11 +131,12 @@ def test_accounts_are_listed_by_balance(visit: Visit, node: PublicNode) -> None:
     page = visit().open("/accounts")
     expect(page.locator("main")).to_contain_text(
         "Not every account of the chain, but up to 200: the dev accounts, those that you labelled, "
-        "the proposers of the latest 60 blocks, and the senders and recipients of their latest 100 transactions."
+        "those of genesis, the proposers of the latest 60 blocks, and the senders and recipients of their latest 100 "
+        "transactions."
     )
     shown = shown_ranking(page)
     assert {address for address, _ in shown} >= {RICH, middle, poor}
-    wei = [int(title.removesuffix(" wei").replace(",", "")) for _, title in shown]
+    wei = [int(balance) for _, balance in shown]
     assert wei == sorted(wei, reverse=True)
     assert wei == [node.balance(address) for address, _ in shown]
     row = page.get_by_role("row", name=middle)
@@ -121,7 +158,7 @@ def test_accounts_follow_the_chain_with_few_requests(visit: Visit, node: PublicN
     for _ in range(8):
         make_block(node, to=last, value=COIN)
     balance = page.get_by_role("row", name=last).locator(".amount")
-    expect(balance).to_have_attribute("title", f"{node.balance(last):,} wei")
+    expect(balance).to_have_attribute("data-wei", str(node.balance(last)))
     assert len(asked) <= 4 + 3 * (2 + (time.monotonic() - began) / 5)
     # Rows do not move before they are asked to.
     assert [address for address, _ in shown_ranking(page)] == before

@@ -177,20 +177,64 @@ def test_amounts_that_people_type(modules: Modules, text: str, unit: str, wei: i
 
 
 def test_amounts_that_people_read(modules: Modules) -> None:
-    amounts = [0, 1, 999_999_999, 10**9, 10**15 - 1, 10**15, 10**18, 10_000 * 10**18 + 1, 21_000 * 10**9]
+    amounts = [0, 1, 10**15, 10**18, 10_000 * 10**18 + 1, 21_000 * 10**9]
     body = "return given.map((wei) => it.describeAmount(BigInt(wei)))"
     shown = modules.run("amounts", body, [str(each) for each in amounts])
     assert shown == [
         "0 coins",
-        "1 wei",
-        "999,999,999 wei",
-        "1 gwei",
-        "999,999.999999999 gwei",
+        "0.000000000000000001 coins",
         "0.001 coins",
         "1 coin",
         "10,000.000000000000000001 coins",
-        "21,000 gwei",
+        "0.000021 coins",
     ]
+
+
+@pytest.mark.parametrize(
+    ("wei", "shown", "rest", "brief"),
+    [
+        (0, "0", "", None),
+        (10**18, "1", "", None),
+        (9_999_999_979 * 10**12, "9,999.99", "9979", None),
+        (123_456_789 * 10**18 + 5 * 10**17, "123,456,789", ".5", None),
+        (10**18 // 8 + 1, "0.125", "000000000000001", None),
+        (10**18 // 3, "0.333333", "333333333333", None),
+        (21_816 * 10**9, "0.000021816", "", None),
+        (1, "", "0.000000000000000001", "<0.000000001"),
+        (2**256 - 1, "", f"{(2**256 - 1) // 10**18:,}.{(2**256 - 1) % 10**18:018}", "1.15792e59"),
+    ],
+)
+def test_about_six_digits_of_an_amount_are_shown_and_none_is_lost(
+    modules: Modules, wei: int, shown: str, rest: str, brief: str | None
+) -> None:
+    cut = modules.run("amounts", "return it.cutAmount(BigInt(given), 'coins')", str(wei))
+    assert cut == {"shown": shown, "rest": rest, "brief": brief}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        pytest.param([(100, 1), (101, 1), (102, 2), (103, 1)], (1.0, 3, 0), id="one each second"),
+        pytest.param([(100, 1), (101, 1), (102, 1), (149, 1), (150, 1), (190, 1)], (1.0, 3, 2), id="pauses"),
+        pytest.param([(100, 1), (101, 0), (102, 0), (103, 1), (104, 1), (105, 1)], (1.0, 3, 0), id="empty blocks"),
+        pytest.param([(100, 1), (100, 1), (100, 1), (101, 1), (101, 1), (101, 1)], (0.2, 5, 0), id="five a second"),
+        pytest.param([(100, 1), (112, 1), (124, 1), (137, 1)], (12.0, 3, 0), id="slow"),
+        pytest.param([(100, 1), (101, 1), (103, 1), (104, 1), (107, 1), (108, 1)], (1.0, 5, 0), id="short rests"),
+        pytest.param([(100, 1), (112, 1), (158, 1), (220, 1)], None, id="paid by hand, now and then"),
+        pytest.param([(100, 1)], None, id="one block"),
+        pytest.param([], None, id="none"),
+    ],
+)
+def test_block_time_counts_blocks_that_had_something_to_include(
+    modules: Modules, blocks: list[tuple[int, int]], expected: tuple[float, int, int] | None
+) -> None:
+    body = (
+        "const time = it.blockTime(given.map(([timestamp, transactionCount]) =>"
+        " ({ timestamp: BigInt(timestamp), transactionCount: BigInt(transactionCount) })));"
+        "return time && [time.seconds, time.intervals, time.pauses]"
+    )
+    shown = modules.run("pace", body, blocks[::-1])
+    assert shown == (None if expected is None else [pytest.approx(expected[0]), *expected[1:]])
 
 
 HISTORY = """
@@ -274,6 +318,108 @@ def test_calls_that_were_too_many_are_made_again(modules: Modules) -> None:
     }"""
     wanted = ["a", "", "c", "d", "e"]
     assert modules.run("api", body, wanted) == [["a", None, "c", "d", "e"], [[0, 1, 2, 3, 4], [2, 3, 4], [4]]]
+
+
+WALK = """
+const [counts, size] = given;
+const json = { headers: { "content-type": "application/json" } };
+const real = window.fetch;
+window.fetch = async (path, { body } = {}) => {
+  const { searchParams } = new URL(path, location.origin);
+  if (body) {
+    const found = JSON.parse(body).map(({ id, params: [block, index] }) =>
+      ({ id, result: { hash: `${block}-${Number(index)}`, value: "0x0", blockNumber: "0x0", blockTimestamp: "0x0" } }));
+    return new Response(JSON.stringify(found), json);
+  }
+  const [after, limit] = ["after", "limit"].map((name) => Number(searchParams.get(name)));
+  const blocks = counts.map((transactionCount, blockHeight) =>
+    ({ blockHeight, transactionCount, hash: String(blockHeight) }));
+  return new Response(JSON.stringify(blocks.slice(Math.max(0, after - limit), after).reverse()), json);
+};
+const { signal } = new AbortController();
+const heights = { from: 0n, to: BigInt(counts.length - 1) };
+const [down, up] = [[], []];
+const shown = ({ items }) => items.map(({ txHash }) => txHash);
+try {
+  let page = { after: null };
+  do {
+    page = await it.walkDown(heights, it.cursorOf(page.after), size, signal);
+    down.push(shown(page));
+  } while (page.after !== null && down.length < 4);
+  while (page.before !== null) {
+    page = await it.walkUp(heights, it.cursorOf(page.before), size, signal);
+    up.unshift(shown(page));
+  }
+  const oldest = await it.walkUp(heights, it.cursorOf(it.oldestCursor(0n)), size, signal);
+  return [down, up, shown(oldest)];
+} finally {
+  window.fetch = real;
+}"""
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param([0, 3, 0, 1, 2, 0, 4, 1, 0], id="few in a block"),
+        pytest.param([0, *[10_000] * 300], id="ten thousand in a block"),
+    ],
+)
+def test_pages_of_transactions_go_down_and_up_block_by_block(modules: Modules, counts: list[int]) -> None:
+    size, pages = 3, 4
+    down, up, oldest = modules.run("walk", WALK, [counts, size])
+    newest_first = [
+        f"{height}-{index}" for height in reversed(range(len(counts))) for index in range(counts[height])[::-1]
+    ]
+    assert down == [newest_first[first : first + size] for first in range(0, pages * size, size)]
+    assert up == down[:-1]
+    assert oldest == newest_first[-size:]
+
+
+STREAMED_GENESIS = """
+const [prefix, accounts] = given;
+const real = window.fetch;
+let [asked, sent] = [0, 0];
+window.fetch = async () => {
+  asked += 1;
+  const encoder = new TextEncoder();
+  const pieces = [prefix, ...accounts.map((address, index) => `${index ? "," : ""}"${address}":"${index + 1}"`), "}}"];
+  const pull = (controller) => {
+    const text = pieces.splice(0, 500).join("");
+    sent += text.length;
+    if (text) controller.enqueue(encoder.encode(text));
+    else controller.close();
+  };
+  return new Response(new ReadableStream({ pull }), { headers: { "content-type": "application/json" } });
+};
+const { signal } = new AbortController();
+"""
+GENESIS_START = '{"chainId":1,"alloc":{'
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, 0), (1, 1), (12_000, 12_000), (30_000, 0)])
+def test_the_accounts_of_a_genesis_are_read_unless_it_is_very_long(modules: Modules, count: int, shown: int) -> None:
+    body = "try { return [await it.genesisAccounts(signal), sent] } finally { window.fetch = real }"
+    accounts = [f"0x{number:040x}" for number in range(count)]
+    listed, sent = modules.run("genesis", STREAMED_GENESIS + body, [GENESIS_START, accounts])
+    # The largest balance is first.
+    assert listed == accounts[:shown][::-1]
+    assert sent < 1_100_000
+
+
+@pytest.mark.parametrize(("height", "asked"), [(0, 1), (1, 0)])
+def test_a_chain_of_ones_own_waits_for_no_genesis_and_with_blocks_reads_none(
+    modules: Modules, height: int, asked: int
+) -> None:
+    body = """
+    try {
+      const live = { chain: { head: { blockHeight: BigInt(given[2]) }, supply: 1n } };
+      const place = it.ownChain({ live, signal });
+      return [place && place.querySelector("h2").textContent, asked];
+    } finally {
+      window.fetch = real;
+    }"""
+    words = "Your chain is ready" if asked else None
+    assert modules.run("genesis", STREAMED_GENESIS + body, [GENESIS_START, [], height]) == [words, asked]
 
 
 QR_SIZE = 29

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
@@ -13,11 +13,10 @@ from tests.support.wallet import dev_account
 
 RICH = dev_account(0).address
 BLOCKS = 5
-RECORD_CONNECTION = """() => {
-    const place = document.querySelector("#connection");
-    globalThis.connections = [];
-    new MutationObserver(() => globalThis.connections.push(place.textContent.trim()))
-        .observe(place, { childList: true, subtree: true });
+RECORD_HEADINGS = """() => {
+    globalThis.headings = [];
+    new MutationObserver(() => globalThis.headings.push(document.querySelector("main h1")?.textContent))
+        .observe(document.querySelector("main"), { childList: true, subtree: true, characterData: true });
 }"""
 
 
@@ -39,12 +38,6 @@ def make_blocks(process: NodeProcess, count: int) -> int:
     return height
 
 
-def shown_heights(page: Page) -> list[int]:
-    """The heights of the bars of the first chart, newest first; the genesis block has none."""
-    bars = page.locator(".chart").first.locator("g")
-    return [int(height) for height in bars.evaluate_all("(bars) => bars.map((bar) => bar.dataset.height)")]
-
-
 def test_no_block_is_missing_after_a_restart(tmp_path: Path, browser: Browser) -> None:
     [port] = free_ports(1)
     with start(port, tmp_path / "chain") as node:
@@ -62,10 +55,10 @@ def test_no_block_is_missing_after_a_restart(tmp_path: Path, browser: Browser) -
         head = make_blocks(node, BLOCKS)
         expect(page.locator("#connection")).to_have_text("Live")
         expect(page.locator("h1")).to_contain_text(str(head))
-        assert shown_heights(page) == list(range(head, 0, -1))
+        assert visitor.shown_heights() == list(range(head, 0, -1))
         head = make_blocks(node, 1)
         expect(page.locator("h1")).to_contain_text(str(head))
-        assert shown_heights(page) == list(range(head, 0, -1))
+        assert visitor.shown_heights() == list(range(head, 0, -1))
         visitor.close()
     assert visitor.complaints == []
 
@@ -82,7 +75,34 @@ def test_a_new_chain_at_the_same_url_replaces_the_shown_blocks(tmp_path: Path, b
         expect(page.locator("h1")).to_have_text("Latest block 0")
         assert make_blocks(node, 1) == 1
         expect(page.locator("h1")).to_have_text("Latest block 1")
-        assert shown_heights(page) == [1]
+        assert visitor.shown_heights() == [1]
+        visitor.close()
+    assert visitor.complaints == []
+
+
+def test_blocks_that_another_node_of_the_network_does_not_have_yet_stay(tmp_path: Path, browser: Browser) -> None:
+    """As behind a proxy, which sends the page to another node when its own is gone."""
+    with start(free_ports(1)[0], tmp_path / "chain") as node:
+        behind = make_blocks(node, BLOCKS)
+        public = PublicNode(node.url)
+        chain, blocks = (public.http.get(path).text for path in ("/chain", "/blocks"))
+        public.close()
+        head = make_blocks(node, 2)
+        visitor = Visitor(browser, node.url)
+        page = visitor.open()
+        expect(page.locator("h1")).to_have_text(f"Latest block {head}")
+        visitor.run(RECORD_HEADINGS)
+        of_network = chain.replace('"engine":"embedded"', '"engine":"cometbft"')
+        page.route("**/chain", lambda route: route.fulfill(body=of_network, content_type="application/json"))
+        page.route("**/blocks?*", lambda route: route.fulfill(body=blocks, content_type="application/json"))
+        with page.expect_response("**/blocks?*"):
+            # A new connection, as after a lost one.
+            visitor.run("() => window.dispatchEvent(new Event('online'))")
+        page.unroute_all(behavior="wait")
+        newest = make_blocks(node, 1)
+        expect(page.locator("h1")).to_have_text(f"Latest block {newest}")
+        assert visitor.shown_heights() == list(range(newest, 0, -1))
+        assert f"Latest block {behind}" not in visitor.run("() => globalThis.headings")
         visitor.close()
     assert visitor.complaints == []
 
@@ -109,15 +129,15 @@ def test_a_reverted_dev_chain_is_shown_as_it_is(tmp_path: Path, browser: Browser
         visitor = Visitor(browser, node.url)
         page = visitor.open()
         expect(page.locator("h1")).to_contain_text(str(head))
-        visitor.run(RECORD_CONNECTION)
+        visitor.record_connection()
         assert rpc(node.url, "evm_revert", snapshots.pop()) is True
         expect(page.locator("h1")).to_have_text(f"Latest block {kept}")
         expect(page.locator("#connection")).to_have_text("Live")
-        assert visitor.run("() => globalThis.connections[0]") == "Connecting"
+        assert visitor.recorded_connection()[0] == "Connecting"
         snapshots.append(rpc(node.url, "evm_snapshot"))
         head = make_blocks(node, 1)
         expect(page.locator("h1")).to_have_text(f"Latest block {head}")
-        assert shown_heights(page) == list(range(head, 0, -1))
+        assert visitor.shown_heights() == list(range(head, 0, -1))
         void = rpc(node.url, "eth_getBlockByNumber", "latest", False)["hash"]
         visitor.go(f"/block/{head}")
         expect(page.locator("main")).to_contain_text(void)

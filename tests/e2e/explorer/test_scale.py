@@ -118,7 +118,7 @@ def test_views_of_a_long_chain_open_and_a_block_is_found(reader: Reader, node: P
     head = node.read("/chain")["head"]["blockHeight"]
     assert head >= BLOCKS
     routes = ("/", "/blocks", f"/blocks?after={head // 2}", "/blocks?after=25", f"/block/{head // 2}")
-    for route in (*routes, "/accounts", "/status"):
+    for route in (*routes, "/txs", "/accounts", "/status"):
         reader.measure(route)
     page = reader.page
     page.get_by_role("searchbox").fill(f"{head - 7:,}")
@@ -155,6 +155,8 @@ def test_full_mempool_and_then_a_full_block(reader: Reader, node: PublicNode) ->
     expect(reader.page.get_by_text(DEV_SIGNED)).to_be_visible()
     reader.measure(f"/account/{SENDERS[0]}")
     reader.measure("/accounts")
+    reader.measure("/txs")
+    expect(reader.page.locator(".page-number")).to_have_text("Transactions 1 to 25")
     tx_hash = node.read(f"/block/{head}")["transactions"][PENDING // 2]
     reader.measure(f"/tx/{tx_hash}")
     expect(reader.page.get_by_text(DEV_SIGNED)).to_be_visible()

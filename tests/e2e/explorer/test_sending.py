@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.e2e.explorer.conftest import DEV_SIGNED, Visit
+from tests.e2e.explorer.conftest import DEV_SIGNED, Axe, Visit
+from tests.e2e.explorer.screens import misfits
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess, clean_environment, command
 from tests.support.public import PublicNode
@@ -61,12 +62,20 @@ def test_a_payment_from_a_dev_account_is_confirmed(visit: Visit, node: PublicNod
     page.get_by_label("From").select_option(OTHER)
     expect(page.locator("#from-remark")).to_contain_text("The node holds its key")
     page.get_by_label("Amount").fill("1.000000000000000001")
-    expect(page.locator("#amount-remark")).to_contain_text("Exactly 1,000,000,000,000,000,001 wei")
+    expect(page.locator("#amount-remark")).to_contain_text("Exactly 1.000000000000000001 coins")
     page.get_by_role("button", name="Send").click()
     tx = node.read(f"/tx/{confirmed_hash(page)}")
     assert (tx["from"], tx["to"], tx["value"]) == (OTHER.lower(), recipient.lower(), COIN + 1)
-    expect(page.locator("#announcer")).to_have_text(f"Confirmed in block {tx['blockHeight']}")
-    page.locator(".progress a[href*='#/tx/']").click()
+    said = f"1.000000000000000001 coins to {recipient}"
+    expect(page.locator("#announcer")).to_have_text(f"{said}: confirmed in block {tx['blockHeight']}")
+    receipt = page.get_by_role("region", name=f"Payment of {said}")
+    expect(receipt.locator(".amount")).to_have_attribute("title", "1.000000000000000001 coins")
+    # What was paid before is not about what is refused now.
+    page.get_by_label("Amount").fill("999999")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("alert")).to_contain_text("The balance does not cover")
+    expect(receipt).to_have_count(0)
+    page.goto(f"{node.url}/#/tx/{tx['txHash']}")
     expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
 
 
@@ -203,22 +212,38 @@ def test_pending_transaction_turns_confirmed_by_itself(visit: Visit, node: Publi
     account = visit()
     expect(account.open(f"/account/{sender.address}").locator("main")).to_contain_text("1 pending")
     expect(account.page.locator("main")).to_contain_text(f"waits for nonce {nonce}")
-    expect(mempool).to_contain_text(later.tx_hash[:8])
+    expect(mempool).to_contain_text(later.tx_hash[:6])
     expect(mempool).to_contain_text(f"{nonce + 1} waits for nonce {nonce}")
-    expect(visit().open().locator(".stats")).to_contain_text("Queued1")
+    expect(visit().open().locator(".stats")).to_contain_text("1 queued")
     node.submit(sign_transfer(sender, RICH, 1, nonce))
     expect(page.locator(".page-head")).to_contain_text("Confirmed")
     expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
 
 
-def test_a_chain_that_holds_no_keys_offers_none(tmp_path: Path, browser: Browser) -> None:
+def test_a_chain_that_holds_no_keys_shows_its_accounts_and_a_next_step(
+    tmp_path: Path, browser: Browser, axe: Axe
+) -> None:
     home = tmp_path / "home"
-    subprocess.run(command(["init", str(home), "--alloc", f"{RICH}=10coins"]), check=True, env=clean_environment())
+    subprocess.run(
+        command(["init", str(home), "--chain-id", "1785296706", "--alloc", f"{RICH}=10coins"]),
+        check=True,
+        env=clean_environment(),
+    )
     with NodeProcess.start(("run", "--home", str(home), "--port", "0")) as other:
         other.wait_ready()
         visitor = Visitor(browser, other.url)
+        page = visitor.open("/")
+        expect(page.get_by_role("table", name="Genesis accounts").locator("tbody tr")).to_have_count(1)
+        expect(page.get_by_role("table", name="Genesis accounts")).to_contain_text(f"{RICH}10")
+        expect(page.locator("main")).to_contain_text(f"cairn send KEY ADDRESS 1coin --node {other.url}")
+        expect(page.locator(".welcome")).to_contain_text("The supply is 10 coins.")
+        assert axe(visitor) == []
+        assert misfits(visitor, "own-chain") == []
+        page.get_by_role("link", name="Accounts", exact=True).click()
+        expect(page.get_by_role("table", name="Accounts, largest balance first")).to_contain_text("genesis account")
         page = visitor.open("/send")
         expect(page.locator("main")).to_contain_text("There is no key to sign with")
+        expect(page.locator("main")).to_contain_text(f"cairn send KEY ADDRESS 1coin --node {other.url}")
         expect(page.get_by_role("link", name="Faucet")).to_have_count(0)
         expect(visitor.open("/faucet").locator("main")).to_contain_text("This chain has no faucet")
         visitor.close()

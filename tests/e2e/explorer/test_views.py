@@ -1,14 +1,15 @@
 """Every view shows what the node says, each at an address of its own that survives a reload."""
 
+import json
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.explorer.conftest import DEV_SIGNED, RICH, Visit, fact, make_block, search
 from tests.support.browser import Visitor
 from tests.support.public import PublicNode
-from tests.support.wallet import COIN, dev_account, new_account
+from tests.support.wallet import COIN, dev_account, new_account, sign_transfer
 
 AMOUNT = COIN // 8 + 1
 NOT_READY = '{"status":"unavailable","checks":{"store":"the disk is full","mempool":"ok"}}'
@@ -40,6 +41,9 @@ def test_overview_follows_the_chain(visit: Visit, node: PublicNode) -> None:
     head = node.read("/chain")["head"]["blockHeight"]
     expect(page.locator("h1")).to_contain_text(f"{head}")
     expect(page.locator("#connection")).to_have_text("Live")
+    expect(page.locator(".stats div", has_text="Supply").locator(".amount")).to_have_attribute(
+        "data-wei", str(node.read("/chain")["supply"])
+    )
     for _ in range(2):
         # Nothing on the page is touched: the block comes over the socket.
         make_block(node)
@@ -69,9 +73,10 @@ def test_a_chain_that_rests_does_not_look_busy(visit: Visit) -> None:
     page = visitor.open()
     figures = page.locator(".stats")
     expect(page.locator("#connection")).to_have_text("Live")
+    block_time = figures.locator("div", has_text="Block time").inner_text()
     page.clock.fast_forward("10:00:00")
     expect(figures).to_contain_text("Transactions / s0.0")
-    expect(figures).not_to_contain_text("Block time0.")
+    assert figures.locator("div", has_text="Block time").inner_text() == block_time, "no block is awaited"
 
 
 def test_blocks_page_by_page(visit: Visit, node: PublicNode) -> None:
@@ -148,7 +153,21 @@ def test_transaction_and_its_proof(visit: Visit, node: PublicNode) -> None:
     block = node.read(f"/block/{full_block(node)}")
     page = visit().open(f"/tx/{tx_hash}")
     expect(page.locator(".facts")).to_contain_text("0.125000000000000001 coins")
-    expect(page.locator(".facts")).to_contain_text("Fee21,000 gwei")
+    expect(page.locator(".facts")).to_contain_text("Fee0.000021 coins")
+    # Whoever selects an amount copies all of it.
+    amount = fact(page, "Amount").locator(".amount")
+    copied = amount.evaluate("(all) => { getSelection().selectAllChildren(all); return getSelection().toString() }")
+    assert copied == "0.125000000000000001 coins"
+    expect(amount).to_have_attribute("title", copied)
+    # Every digit is seen, and read out once.
+    expect(fact(page, "Amount").locator(".digits")).to_have_text(copied)
+    assert fact(page, "Amount").aria_snapshot().count("0.125") == 1
+    assert "…" not in fact(page, "Amount").aria_snapshot()
+    expect(fact(page, "Type")).to_have_text("Type0 (legacy)")
+    expect(fact(page, "Position")).to_have_text("Position#4 in the block (index 3)")
+    expect(fact(page, "Reference")).to_have_text("ReferenceNone")
+    page.get_by_text("JSON", exact=True).click()
+    assert json.loads(page.get_by_role("region", name="JSON").inner_text()) == node.read(f"/tx/{tx_hash}")
     expect(page.get_by_text(DEV_SIGNED)).to_be_visible()
     expect(page.locator(".facts time")).to_have_attribute("data-at", str(block["timestamp"]))
     page.get_by_role("button", name="Flip one bit").click()
@@ -175,11 +194,11 @@ def test_blocks_say_how_full_they_are_and_what_they_move(visit: Visit, node: Pub
     visitor = visit()
     page = visitor.open(f"/blocks?after={height + 1}")
     row = page.get_by_role("row").nth(1)
-    expect(row.locator("[data-label^=Value] .amount")).to_have_attribute("title", f"{value:,} wei")
-    expect(row.locator("[data-label^=Fees] .amount")).to_have_attribute("title", f"{fees:,} wei")
+    expect(row.locator("[data-label^=Value] .amount")).to_have_attribute("data-wei", str(value))
+    expect(row.locator("[data-label^=Fees] .amount")).to_have_attribute("data-wei", str(fees))
     expect(row.locator(".fullness")).to_have_attribute("title", f"{block['gasUsed']:,} of {block['gasLimit']:,} gas")
     visitor.go(f"/block/{height}")
-    expect(page.locator(".facts .amount").first).to_have_attribute("title", f"{value:,} wei")
+    expect(page.locator(".facts .amount").first).to_have_attribute("data-wei", str(value))
 
 
 def test_charts_are_read_with_the_arrow_keys(visit: Visit, node: PublicNode) -> None:
@@ -227,7 +246,9 @@ def test_status_on_a_network(visit: Visit, node: PublicNode) -> None:
     expect(fact(page, "Peers")).to_have_text("Peers3")
     lag = fact(page, "Lag")
     expect(lag).to_contain_text("It has caught up with its peers.")
-    behind = NOT_READY.replace("the disk is full", "ok").replace('"mempool":"ok"', '"mempool":"catching up, height 7"')
+    behind = NOT_READY.replace("the disk is full", "ok").replace(
+        '"mempool":"ok"', '"mempool":"ok","engine":"catching up, height 7"'
+    )
     page.route("**/ready", lambda route: route.fulfill(status=503, body=behind, content_type="application/json"))
     expect(lag).to_contain_text("catching up, height 7")
     page.route("**/ready", lambda route: route.abort())
@@ -240,6 +261,67 @@ def test_status_without_json_rpc(visit: Visit, node: PublicNode) -> None:
     page = visitor.open("/status")
     expect(fact(page, "Data on disk")).to_contain_text("–JSON-RPC: The node answered 403.")
     expect(page.locator("main")).to_contain_text("200 ready")
+
+
+def shown_hashes(page: Page) -> list[str]:
+    links = page.locator("tbody a[href*='#/tx/']")
+    return [str(title) for title in links.evaluate_all("(all) => all.map((link) => link.title)")]
+
+
+def test_all_transactions_back_and_forth(visit: Visit, node: PublicNode) -> None:
+    blocks = node.read("/blocks", limit=100)
+    hashes = [tx for block in blocks for tx in reversed(node.read(f"/block/{block['blockHeight']}")["transactions"])]
+    page = visit().open()
+    page.get_by_role("link", name="Transactions", exact=True).click()
+    shown = page.locator(".page-number")
+    expect(shown).to_have_text("Transactions 1 to 25")
+    assert shown_hashes(page) == hashes[:25]
+    page.get_by_role("link", name="Older").click()
+    expect(shown).to_have_text("Transactions 26 to 50")
+    assert shown_hashes(page) == hashes[25:50]
+    page.get_by_role("link", name="Newer").click()
+    expect(shown).to_have_text("Transactions 1 to 25")
+    assert shown_hashes(page) == hashes[:25]
+    page.get_by_role("link", name="Oldest").click()
+    expect(page.get_by_text("Older", exact=True)).to_have_attribute("aria-disabled", "true")
+    assert shown_hashes(page) == hashes[-25:]
+    expect(shown).to_have_text("The oldest 25 transactions")
+    make_block(node)
+    page.get_by_role("link", name="Newest").click()
+    expect(shown).to_have_text("Transactions 1 to 25")
+    make_block(node)
+    page.get_by_role("button", name="Show 1 new transaction").click()
+    expect(page.get_by_role("button", name="Show 1 new transaction")).to_have_count(0)
+    assert shown_hashes(page)[0] == node.read("/block/latest")["transactions"][0]
+
+
+def test_transactions_are_filtered(visit: Visit, node: PublicNode) -> None:
+    payer, payee = node.fund(3), new_account().address
+    for nonce in range(2):
+        node.await_confirmed(node.submit(sign_transfer(payer, payee, COIN, nonce)))
+    visitor = visit()
+    page = visitor.open("/txs")
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Direction").select_option("Sent")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#account-remark")).to_have_text("Direction, other account and reference need an account.")
+    page.get_by_label("Account", exact=True).fill(payer.address)
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator(".page-number")).to_have_text("Transactions 1 to 2 of 2")
+    sent = [tx["txHash"] for tx in node.read(f"/account/{payer.address}/txs", direction="out")]
+    assert shown_hashes(page) == sent
+    page.get_by_label("Direction").select_option("Sent or received")
+    page.get_by_label("Other account").fill("dev0")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator(".page-number")).to_have_text("Transactions 1 to 1 of 1")
+    page.get_by_label("Reference").fill("nothing")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("main")).to_contain_text("No transaction fits the filters.")
+    page.get_by_role("link", name="Clear").click()
+    expect(page.get_by_label("Account", exact=True)).to_be_hidden()
+    height = full_block(node)
+    visitor.go(f"/txs?from={height}&to={height}")
+    assert shown_hashes(page) == node.read(f"/block/{height}")["transactions"][::-1][:25]
 
 
 def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
@@ -279,7 +361,7 @@ def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
     expect(page.locator("main")).to_contain_text("There have been 21 pieces of evidence")
     pieces = page.get_by_role("table", name="Evidence").get_by_role("row")
     expect(pieces.nth(1)).to_contain_text("node1two votes in one round1")
-    expect(pieces.nth(2)).to_contain_text("00000000…000001unknown1")
+    expect(pieces.nth(2)).to_contain_text("000000…0001unknown1")
     visitor.go("/accounts")
     expect(page.locator("main")).to_contain_text("the fee recipients of the validators")
     expect(page.get_by_role("row", name=re.compile(recipients[0], re.IGNORECASE))).to_contain_text("validator node0")
@@ -289,7 +371,7 @@ def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
     expect(rows.nth(2)).to_contain_text("node02400")
     validators[1]["name"] = ""
     visitor.open("/validators")
-    expect(rows.nth(2)).to_contain_text("00000000…000001240")
+    expect(rows.nth(2)).to_contain_text("000000…0001240")
     plain = visit().open("/validators")
     expect(plain.locator("main")).to_contain_text("This chain has no validators")
 
@@ -358,10 +440,15 @@ def test_an_unknown_page_block_or_transaction_has_advice(visit: Visit) -> None:
         (f"/block/0x{'ab' * 32}", "Look a block up by its hash"),
         ("/block/99999999", "the latest is"),
         ("/tx/0x12", "hash is 0x and 64 hexadecimal digits"),
-        (f"/account/{RICH[:-1]}0", "carries the right one"),
+        (f"/account/{RICH[:-1]}0", "If only the case of a letter is wrong"),
         ("/nothing/here", "There is nothing at this address"),
     ):
         expect(visitor.go(route).locator("main")).to_contain_text(said)
+    page = visitor.go(f"/account/{RICH.swapcase().replace('X', 'x', 1)}")
+    page.get_by_role("link", name=RICH).click()
+    expect(page.locator("h1")).to_have_text("Account dev0")
+    page.get_by_role("link", name="Send from this account").click()
+    expect(page.get_by_label("From")).to_have_value(RICH)
 
 
 @pytest.mark.parametrize(
@@ -421,33 +508,6 @@ def test_theme_follows_the_system_until_the_person_chooses(visit: Visit) -> None
     assert visitor.run(background) == light
     page.get_by_role("button", name="Use the dark theme").click()
     assert visitor.run(background) == dark
-
-
-def test_every_view_fits_a_phone(visit: Visit, node: PublicNode) -> None:
-    visitor = visit(is_phone=True)
-    visitor.open("/start")
-    height, tx_hash = full_block(node), some_transaction(node)
-    for route in (
-        "/",
-        "/blocks",
-        f"/block/{height}",
-        f"/tx/{tx_hash}",
-        f"/account/{RICH}",
-        "/accounts",
-        "/mempool",
-        "/status",
-        "/validators",
-        "/send",
-        "/faucet",
-        f"/tx/0x{'ab' * 32}",
-        f"/account/{RICH[:-1]}0",
-        f"/search?q={'z' * 90}",
-    ):
-        visitor.go(route)
-        # Not as wide as the window, which grows with what does not fit.
-        width = visitor.run("() => document.documentElement.scrollWidth")
-        assert width <= visitor.run("() => screen.width"), route
-    expect(visitor.page.get_by_role("navigation", name="Views")).to_be_in_viewport()
 
 
 def test_the_links_of_a_network_fit_a_phone(visit: Visit) -> None:

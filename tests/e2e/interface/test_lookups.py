@@ -1,5 +1,6 @@
 """Every GET: transactions, blocks, mempool, chain, accounts, proofs."""
 
+import json
 import re
 from typing import Any
 
@@ -210,7 +211,9 @@ def test_a_malformed_query_is_refused_with_400(node: PublicNode, target: str) ->
 def test_chain(node: PublicNode) -> None:
     chain = node.read("/chain")
     rules = {"chainId", "gasPrice", "blockGasLimit", "maxDataBytes"}
-    assert set(chain) == rules | {"engine", "version", "head", "mempool"}
+    assert set(chain) == rules | {"engine", "version", "commit", "head", "mempool", "supply"}
+    assert chain["supply"] == sum(json.loads(node.http.get("/genesis").content)["alloc"].values())
+    assert node.read("/chain", amounts="string")["supply"] == str(chain["supply"])
     assert (chain["chainId"], chain["gasPrice"]) == (1337, GWEI)
     assert chain["engine"] in {"embedded", "cometbft"}
     assert set(chain["head"]) == {"blockHeight", "hash", "timestamp"}

@@ -36,7 +36,7 @@ def test_a_probe_of_a_ready_node_is_200(node: PublicNode, path: str) -> None:
 def test_ready_names_its_checks(node: PublicNode) -> None:
     ready = node.read("/ready")
     assert set(ready) == {"status", "checks"}
-    assert set(ready["checks"]) == {"store", "mempool"}
+    assert set(ready["checks"]) == {"store", "mempool", "disk", "core", "engine", "peers"}
 
 
 @pytest.mark.parametrize("path", GETS)

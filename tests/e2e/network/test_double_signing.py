@@ -1,5 +1,7 @@
 """Two processes sign with one validator's key: every node says so, by name, and goes on saying it."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,9 @@ import pytest
 from tests.support.network import Network, NetworkNode
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.ports import free_ports
 from tests.support.promises import assert_goes_on
+from tests.support.public import get_anew
 from tests.support.steady_load import SteadyLoad
 
 PER_SECOND = 5
@@ -24,12 +28,21 @@ def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
         *_, victim, twin = network.nodes
         key_file = "priv_validator_key.json"
         (twin.cometbft_config / key_file).write_bytes((victim.cometbft_config / key_file).read_bytes())
+        [port] = free_ports(1)
+        network.nodes[0].set(metrics_port=port)
         network.start()
         yield network
 
 
 def evidence(node: NetworkNode) -> list[dict[str, Any]]:
     return list(node.public.read("/validators")["evidence"])
+
+
+def counted_evidence(node: NetworkNode) -> int:
+    """As its metrics say, which the alert CairnEvidence goes by."""
+    url = json.loads((node.home / "running.json").read_text())["metricsUrl"]
+    [count] = re.findall(r"^cairn_evidence_total (\d+)$", get_anew(url).text, re.MULTILINE)
+    return int(count)
 
 
 def missed(node: NetworkNode, name: str) -> int:
@@ -39,6 +52,7 @@ def missed(node: NetworkNode, name: str) -> int:
 
 def test_every_node_tells_who_signs_twice_and_who_is_missing(network: Network) -> None:
     first, second, _, victim, twin = network.nodes
+    assert counted_evidence(first) == 0
     with SteadyLoad([victim.url, twin.url], PER_SECOND):
         wait_until(lambda: bool(evidence(first)), PATIENCE_S, "evidence in a block")
     twin.kill()
@@ -49,6 +63,7 @@ def test_every_node_tells_who_signs_twice_and_who_is_missing(network: Network) -
     assert all(1 <= piece["blockHeight"] <= height for piece in told)
     assert len({piece["address"] for piece in told}) == 1
     wait_until(lambda: evidence(second) == evidence(first), PATIENCE_S, "the same evidence")
+    wait_until(lambda: counted_evidence(first) == len(evidence(first)), PATIENCE_S, "the evidence in the metrics")
     for node in (first, second):
         assert node.process is not None
         assert TOLD in node.process.stderr

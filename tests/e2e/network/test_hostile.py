@@ -50,8 +50,9 @@ def refused(lies: Path) -> list[str]:
 def has_refused(node: NetworkNode, lie: Path) -> bool:
     """Whether it refused a block of a height at which that lie was told. Not all are put before each node."""
     assert node.process is not None
-    lines = [line for line in node.process.stderr.splitlines() if REFUSED in line]
-    return not {json.loads(line)["height"] for line in lines}.isdisjoint(map(int, lie.read_text().split()))
+    lines = [json.loads(line) for line in node.process.stderr.splitlines() if REFUSED in line]
+    assert {line["proposer"] for line in lines} <= {"node3"}
+    return not {line["height"] for line in lines}.isdisjoint(map(int, lie.read_text().split()))
 
 
 def test_no_block_of_a_hostile_proposer_is_accepted(network: Network, scratch: Path) -> None:

@@ -33,7 +33,7 @@ def directory(cometbft_tools: Path, tmp_path_factory: pytest.TempPathFactory) ->
     path = tmp_path_factory.mktemp("testnet") / "net"
     made = make(path, f"--validators={VALIDATORS}", f"--base-port={free_base_port(VALIDATORS)}")
     assert made.returncode == 0, made.stderr
-    assert "THE KEYS OF THE DEV ACCOUNTS ARE PUBLIC" in made.stderr
+    assert "the keys of the dev accounts are public" in made.stderr
     return path
 
 
@@ -97,6 +97,12 @@ def test_each_counts_the_others_as_its_peers(nodes: list[NodeProcess]) -> None:
         return bool(post_anew(f"{node.url}/rpc", call).json().get("result") == hex(VALIDATORS - 1))
 
     wait_until(lambda: all(map(is_connected, nodes)), PATIENCE_S, "every node to see all others")
+
+
+def test_the_cometbft_of_each_has_metrics_on_loopback(nodes: list[NodeProcess]) -> None:
+    for node in nodes:
+        host, _, port = node.url.rpartition(":")
+        assert "cometbft_consensus_height" in get_anew(f"{host}:{int(port) + 4}/metrics").text
 
 
 @pytest.mark.parametrize(("name", "index"), [("cometbft", 1), ("cairn-core", 2)])

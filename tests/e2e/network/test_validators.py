@@ -1,8 +1,10 @@
 """Who makes the blocks changes under load: a fifth validator comes, the first one goes, and the votes count so."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +54,12 @@ def names(node: NetworkNode) -> list[str]:
     return sorted(validator["name"] for validator in node.public.read("/validators")["validators"])
 
 
+def told_changes(node: NetworkNode) -> list[Any]:
+    """What the node's log says of changes of validators."""
+    assert node.process is not None
+    return [json.loads(line) for line in node.process.stderr.splitlines() if "the validators change" in line]
+
+
 def proposers(node: NetworkNode, first: int) -> set[str]:
     """Whose blocks the chain has from `first` on."""
     return {block["proposer"].lower() for block in node.blocks(first, node.height())}
@@ -87,6 +95,9 @@ def test_a_fifth_validator_comes_and_the_first_one_goes(network: Network, keys: 
         assert_goes_on(network.nodes)
         for node in network.nodes:
             assert names(node) == ["node1", "node2", "node3", "node4"]
+            [came, went] = told_changes(node)
+            assert (came["added"][0].split()[0], came["removed"]) == ("node4", [])
+            assert (went["added"], went["removed"]) == ([], ["node0"])
         await_proposers(first, first.height() + SETTLED_BLOCKS, set(RECIPIENTS[1:]))
         # Five nodes of which two are gone: more than two thirds of the votes only if the first has none any more.
         first.kill()

@@ -6,9 +6,11 @@ import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cairn.api.chain_view import ChainView
+from cairn.core.gateway import DevCalls
 from cairn.core.service import Core
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.merkle import grow_tree, tree_nodes
@@ -470,3 +472,26 @@ async def test_the_tree_of_a_block_is_built_once(core: Core, view: ChainView, mo
         hashes = list(split_hashes(view.tx_hashes(height)))
         assert await view.tx_tree(height) == tree_nodes(hashes)
     assert built == [3, 3]
+
+
+async def test_the_supply_of_a_dev_chain_has_what_its_blocks_minted_even_on_a_node_without_its_keys(
+    core: Core, view: ChainView
+) -> None:
+    controls: DevCalls = core
+    first = sum(core._chain.genesis.alloc.values())
+    await controls.set_balance(ACCOUNTS[0], core._chain.genesis.alloc[ACCOUNTS[0]] + 5)
+    connect(core, view)
+    assert view.supply() == first + 5
+    # `cairn run` serves it, too, and signs for nobody.
+    view.on_info(msgspec.structs.replace(core.info(), signs_for=[]))
+    assert view.supply() == first + 5
+
+
+async def test_the_supply_is_known_without_old_blocks_unless_they_may_have_minted(core: Core, view: ChainView) -> None:
+    for _ in range(3):
+        make_block(core)
+    core._chain.prune(2, lambda: None)
+    connect(core, view)
+    assert (view.base, view.supply()) == (2, None)
+    view.on_info(msgspec.structs.replace(core.info(), can_set_balances=False))
+    assert view.supply() == sum(core._chain.genesis.alloc.values())

@@ -69,9 +69,10 @@ def test_each_request_is_sent_once_and_a_sample_is_kept() -> None:
 
 def test_a_load_of_some_seconds_repeats_its_requests_and_ends() -> None:
     with echo() as port:
-        result = run_load(port, [get("/a"), get("/b"), get("/c")], CONNECTIONS, 0.2, repeat=True)
-    assert len(result.latencies_s) > 3
-    assert result.seconds >= 0.2
+        result = run_load(port, [get("/a")], 1, 0.5, repeat=True)
+    # Once more at least, however busy the machine is.
+    assert len(result.latencies_s) > 1
+    assert result.seconds >= 0.5
 
 
 def test_without_repeating_it_ends_when_all_is_sent() -> None:

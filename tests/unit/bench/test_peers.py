@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
+from bench.machine import Machine
 from bench.peers import rounds
 from bench.peers.__main__ import command, names
 from bench.peers.apis import RestApi, RpcApi, WrongAnswer, receipt_fields, tx_fields
@@ -18,7 +19,7 @@ from bench.peers.process_tree import Disturbance, Usage, descendants
 from bench.peers.report import bars_table, cell, depth_table, network_table, notes, page, table, verdicts
 from bench.peers.rounds import Comparison, measured
 from bench.peers.rows import ROWS
-from bench.peers.samples import Figure, Machine, Results, Sample, added, figure, thrown_away
+from bench.peers.samples import Figure, Results, Sample, added, figure, thrown_away
 from bench.peers.session import SMOKE
 from bench.peers.sockets import is_text_frame, split_frames
 from bench.workload import BALANCE, GAS_PRICE, account, sign_transfer

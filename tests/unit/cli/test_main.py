@@ -17,25 +17,27 @@ from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cairn import __version__
+from cairn.build import described
 from cairn.cli.main import app
 from cairn.cli.node.dev import dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
 from cairn.cli.node.home import Home
 from cairn.cli.node.run import warn_of_vain_signatures
+from cairn.cli.operate.idle_settings import FOR_NETWORK
 from cairn.cli.options import flags_given
 from cairn.cli.wallet import key_files
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.genesis import DEV_KEYS, dev_genesis, parse_genesis
+from cairn.domain.genesis import dev_genesis, parse_genesis
+from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
 from cairn.store.signing_key import SigningKey
 from tests.support.state_holder import held_by_another
 
-ADDRESS = checksum_address(DEV_KEYS[0][0])
+OWN = Address(b"\xab" * 20)
+ADDRESS = checksum_address(OWN)
 LOST_FEES = (
-    "cairn: warning: no proposer is set, so all fees go to the zero address, whose key nobody has: "
-    "set proposer to an account\n"
+    "cairn: warning: no proposer is set, so all fees go to the zero address and are lost: set proposer to an account\n"
 )
 NO_SNAPSHOTS = (
     "cairn: warning: snapshot_interval has no effect on a node that makes its blocks alone: "
@@ -58,9 +60,26 @@ def nothing_from_outside_and_nothing_left(monkeypatch: pytest.MonkeyPatch) -> It
         signal.signal(number, handler)
 
 
-def test_version() -> None:
-    result = cli.invoke(app, ["--version"])
-    assert (result.exit_code, result.output) == (0, f"cairn {__version__}\n")
+@pytest.mark.parametrize("asked", ["--version", "-V", "version"])
+def test_version(asked: str) -> None:
+    result = cli.invoke(app, [asked])
+    assert (result.exit_code, result.output) == (0, f"cairn {described()}\n")
+
+
+@pytest.mark.parametrize(
+    ("asked", "same"), [(["help"], []), (["help", "send"], ["send"]), (["help", "keys", "new"], ["keys", "new"])]
+)
+def test_help_shows_what_the_option_shows(asked: list[str], same: list[str]) -> None:
+    result = cli.invoke(app, asked, env=WIDE)
+    assert result.exit_code == 0
+    assert result.output == cli.invoke(app, [*same, "--help"], env=WIDE).output
+
+
+@pytest.mark.parametrize("asked", [["nope"], ["send", "nope"], ["keys", "nope"]])
+def test_help_of_an_unknown_command_is_refused(asked: list[str]) -> None:
+    result = cli.invoke(app, ["help", *asked])
+    told = f"cairn: there is no command {' '.join(asked)}; `cairn help` lists them\n"
+    assert (result.exit_code, result.stderr) == (2, told)
 
 
 def test_without_a_command_the_help_is_shown() -> None:
@@ -81,17 +100,28 @@ def all_commands(command: Any) -> list[Any]:
 
 @pytest.mark.parametrize("command", ["dev", "run"])
 def test_every_setting_is_an_option_and_says_its_variable(command: str) -> None:
-    help_text = cli.invoke(app, [command, "--help"], env=WIDE).output
-    for name in FIELDS:
-        assert f"{flag_name(name)} " in help_text
-        assert f"[{env_name(name)}" in help_text
+    help_text = cli.invoke(app, [command, "--help-all"], env=WIDE).output
+    shown = {name for name in FIELDS if f"{flag_name(name)} " in help_text and f"[{env_name(name)}" in help_text}
+    assert set(FIELDS) - shown == ({"engine", *FOR_NETWORK} if command == "dev" else set())
 
 
-def test_the_help_of_dev_lists_its_common_options_first() -> None:
-    first, _ = cli.invoke(app, ["dev", "--help"], env=WIDE).output.split("More settings")
-    shown = set(re.findall(r"│ (--[a-z-]+) ", first)) - {"--help"}
-    common = "port block-time accounts balance mnemonic chain-id gas-price data-dir state quiet"
+def test_the_help_of_dev_fits_a_screen_with_its_common_options() -> None:
+    lines = cli.invoke(app, ["dev", "--help"], env={"COLUMNS": "80"}).output.splitlines()
+    assert len(lines) <= 36
+    shown = set(re.findall(r"│ (--[a-z-]+) ", "\n".join(lines))) - {"--help"}
+    common = "port block-time accounts balance mnemonic chain-id gas-price data-dir state quiet help-all"
     assert shown == {f"--{name}" for name in common.split()}
+
+
+def test_every_value_has_a_name_in_capitals() -> None:
+    named = re.compile(r"\[?[A-Z][A-Z@:=,.]*\]?")
+    wrong = [
+        (command.name, parameter.name, parameter.metavar)
+        for command in all_commands(get_command(app))
+        for parameter in command.params
+        if not getattr(parameter, "is_flag", False) and not named.fullmatch(parameter.metavar or "")
+    ]
+    assert wrong == []
 
 
 def test_flags_that_are_not_on_the_command_line_are_left_out() -> None:
@@ -117,7 +147,7 @@ def test_flags_that_are_not_on_the_command_line_are_left_out() -> None:
             ["dev", "--balance", "abc"],
             "cairn: --balance: 'abc' is not an amount; write 1.5coins, 20gwei, or a number of coins such as 1000\n",
         ),
-        (["init", "somewhere", "--alloc", ADDRESS], f"cairn: --alloc {ADDRESS}: expected ADDRESS=AMOUNT\n"),
+        (["init", "somewhere", "--alloc", ADDRESS], f"cairn: --alloc {ADDRESS}: expected ACCOUNT=AMOUNT\n"),
         (
             ["send", "dev0", "dev1", "1eth"],
             "cairn: AMOUNT: '1eth' is not an amount; write 1.5coins, 20gwei, or whole wei such as 1000\n",
@@ -130,7 +160,10 @@ def test_flags_that_are_not_on_the_command_line_are_left_out() -> None:
         (["dev", "--workers", "0"], "cairn: --workers: expected 1 or more, got 0\n"),
         (["dev", "--proposer", "0x12"], "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n"),
         (["dev", "--tls-cert", "a.pem"], "cairn: tls_cert and tls_key go together: set both for HTTPS, or neither\n"),
-        (["init", "somewhere", "--proposer", "me"], "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n"),
+        (
+            ["init", "somewhere", "--proposer", "0x12"],
+            "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n",
+        ),
         (["init", "somewhere", "--chain-id", "0"], "cairn: chainId: 0 is not between 1 and 9223372036854775771\n"),
     ],
 )
@@ -194,7 +227,7 @@ def test_init_writes_genesis_and_settings_from_its_options(tmp_path: Path) -> No
     assert result.stderr == ""
     genesis = parse_genesis((home / "genesis.json").read_bytes())
     assert (genesis.chain_id, genesis.gas_price, genesis.block_gas_limit) == (7, 3, 42_000)
-    assert genesis.alloc == {DEV_KEYS[0][0]: 5}
+    assert genesis.alloc == {OWN: 5}
     assert f'\nproposer = "{ADDRESS}"\n' in (home / "cairn.toml").read_text()
 
 
@@ -252,6 +285,15 @@ def test_run_warns_that_fees_are_lost_without_a_proposer(tmp_path: Path, options
     result = cli.invoke(app, ["run", "--home", str(tmp_path), *options])
     refusal = f"cairn: cannot use {tmp_path / 'data'} as data directory: File exists\n"
     assert (result.exit_code, result.stderr) == (2, warning + refusal)
+
+
+def test_a_funded_dev_account_is_warned_of_when_the_chain_is_made_and_when_it_runs(tmp_path: Path) -> None:
+    warning = "cairn: warning: the keys of the dev accounts are public, and on this chain they hold coins (dev0)"
+    made = cli.invoke(app, ["init", str(tmp_path), "--alloc", "dev0=5coins", "--proposer", ADDRESS])
+    assert (made.exit_code, made.stderr.partition(".")[0]) == (0, warning)
+    (tmp_path / "data").write_text("")
+    result = cli.invoke(app, ["run", "--home", str(tmp_path)])
+    assert result.stderr.partition(".")[0] == warning
 
 
 def test_init_refuses_to_overwrite(tmp_path: Path) -> None:
@@ -393,23 +435,42 @@ def test_a_negative_amount_is_refused_as_negative() -> None:
         assert result.exit_code == 2
         assert "'-1coin' is negative" in result.stderr
         result = cli.invoke(app, [command, "dev0", "dev1", "1coin", "--nonce", "-1"], env=WIDE)
-        assert "Invalid value for '--nonce': -1 is not in the range" in result.output
+        assert "cairn: --nonce: expected 0 or more, got -1. See `" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "detail"),
     [
-        (["send", "dev0", "--json"], "Missing argument 'TO'."),
-        (["tx", "--json", "--nope"], "No such option: --nope"),
+        (["send", "dev0", "--json"], "missing argument 'TO'."),
+        (["tx", "--json", "--nope"], "no such option: --nope"),
         (["send", "dev0", "dev1", "-1", "--json"], "AMOUNT: '-1' is negative; an amount is 0 or more"),
         (["send", "dev0", "dev1", "1", "coin", "--json"], "write 1coin, without a space"),
     ],
 )
-def test_with_json_a_usage_error_is_json(arguments: list[str], detail: str) -> None:
+def test_a_usage_error_is_one_line_for_people_and_json_for_scripts(arguments: list[str], detail: str) -> None:
     result = cli.invoke(app, arguments)
     problem = json.loads(result.stderr)
     assert (result.exit_code, problem["exitCode"], problem["code"], result.stdout) == (2, 2, "USAGE", "")
     assert problem["detail"].startswith(detail)
+    plain = cli.invoke(app, [each for each in arguments if each != "--json"])
+    assert (plain.exit_code, plain.stderr, plain.stdout) == (2, f"cairn: {problem['detail']}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["devv"], "no such command 'devv'. Did you mean 'dev'? See `"),
+        (["dev", "--port", "many"], "--port: 'many' is not a valid int. See `"),
+        (["init"], "missing argument 'DIR'. See `"),
+        (["completion", "tcsh"], "SHELL: 'tcsh' is not one of 'bash', 'zsh', 'fish'. See `"),
+        (["testnet", "net", "--validators", "101"], "--validators: expected 1 to 100, got 101. See `"),
+    ],
+)
+def test_usage_errors_have_the_style_of_all_others(arguments: list[str], told: str) -> None:
+    result = cli.invoke(app, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"cairn: {told}")
+    assert result.stderr.count("\n") == 1
 
 
 def commands(group: Any, *path: str) -> Iterator[tuple[list[str], Any]]:

@@ -62,7 +62,9 @@ def paying_chain(count: int, rng: random.Random) -> tuple[list[Block], list[Conf
             for index in range(rng.choice([0, 1, 1, 3]) if block.block_height else 0)
         ]
         paid += payments
-        blocks.append(msgspec.structs.replace(block, transactions=[tx.tx_hash for tx in payments]))
+        hashes = [tx.tx_hash for tx in payments]
+        # A second apart: by the time, too, a follower tells whether a node is behind or has another chain.
+        blocks.append(msgspec.structs.replace(block, transactions=hashes, timestamp=block.block_height))
     return blocks, paid
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from cairn.client import AsyncClient, AsyncWallet, Client, Wallet
 from cairn.client.loop_thread import LoopThread
+from tests.support.pace import PATIENCE_S
 from tools.sync_client import TARGET, generate
 
 
@@ -81,10 +82,10 @@ def test_stopping_cancels_what_runs_and_may_be_repeated() -> None:
 
     user = threading.Thread(target=use)
     user.start()
-    started.wait(10)
+    started.wait(PATIENCE_S)
     loop.stop(nothing)
     loop.stop(nothing)
-    user.join(10)
+    user.join(PATIENCE_S)
     assert len(failures) == 1
     with pytest.raises(RuntimeError, match="closed"):
         loop.run(nothing())

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import shutil
 import weakref
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from cairn.core import opening
 from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
-from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, KeyedRequest, PendingTx
+from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
 from cairn.domain.errors import (
     InsufficientFunds,
     InvalidField,
@@ -24,8 +23,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.transactions import decode_record, encode_record
-from cairn.domain.types import Draft, DropReason, SealedBlock, TxHash
-from cairn.engine.application import Application
+from cairn.domain.types import Draft, DropReason, SealedBlock, Tx, TxHash
 from cairn.engine.embedded import MOST_AT_ONCE
 from tests.support.core_fixtures import (
     ACCOUNTS,
@@ -79,8 +77,38 @@ class Watcher:
     def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         self.seen.append((tx_hash, reason))
 
+    def saw_queued(self, tx: Tx, missing_nonce: int) -> None:
+        self.seen.append(("queued", tx.hash, missing_nonce))
+
+    def saw_refusal(self, code: str, reason: str, tx: Tx | None) -> None:
+        self.seen.append((code, None if tx is None else tx.hash))
+
     def saw_revert(self, height: int) -> None:
         self.seen.append(height)
+
+
+async def test_an_observer_sees_what_is_queued_or_refused(tmp_path: Path) -> None:
+    watcher = Watcher()
+    core = opening.open_core(dev_genesis(), tmp_path, settings(), KEYS, Told(), observer=watcher)
+    await core.submit(signed(2))
+    await core.submit(signed(2))
+    await core.submit(signed(0))
+    with pytest.raises(ReplacementUnderpriced):
+        await core.submit(signed(0, value=2))
+    make_block(core)
+    with pytest.raises(NonceTooLow):
+        await core.submit(signed(0, value=2))
+    await core.submit(signed(0))
+    await core.note_refusal("INVALID_SIGNATURE", "it is not valid")
+    await core.stop()
+    other = signed(0, value=2).hash
+    assert watcher.seen == [
+        ("queued", signed(2).hash, 0),
+        ("REPLACEMENT_UNDERPRICED", other),
+        (1, [signed(0).hash]),
+        ("NONCE_TOO_LOW", other),
+        ("INVALID_SIGNATURE", None),
+    ]
 
 
 async def test_an_observer_sees_blocks_and_drops(tmp_path: Path) -> None:
@@ -403,95 +431,6 @@ async def test_lowered_limits_drop_with_a_reason_at_the_restore(tmp_path: Path) 
         assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
 
 
-@pytest.mark.virtual_time
-async def test_block_time_zero_confirms_at_once(tmp_path: Path) -> None:
-    async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
-        await core.submit(signed(0))
-        await asyncio.sleep(0.01)
-        assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
-
-
-def test_at_block_time_zero_a_submission_shares_the_syncs_of_its_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The journal has nothing to write: a kill right behind the answer loses nothing."""
-    syncs: list[str] = []
-    real = os.fdatasync
-
-    def counted(file: int) -> None:
-        syncs.append(Path(os.readlink(f"/proc/self/fd/{file}")).name)
-        real(file)
-
-    async def submit_and_vanish() -> None:
-        core = open_core(tmp_path, settings(block_time_s=0.0))
-        core.start()
-        await asyncio.sleep(0)
-        monkeypatch.setattr(os, "fdatasync", counted)
-        assert await core.submit(signed(0)) == Admission(signed(0).hash), "as at any other pace"
-        assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
-        # RocksDB's own is not seen here.
-        assert syncs == ["watermark"]
-        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(1, 9)])
-        assert syncs == ["watermark"] * 2
-        assert core.head == 2
-        # One that must wait for another is not in the block.
-        await core.submit(signed(10))
-        assert syncs[2:] == ["0000000000000001.seg"]
-        monkeypatch.undo()
-        core.engine.stop()
-        await asyncio.sleep(0)
-        core.close()
-
-    async def reopen() -> None:
-        async with opened_core(tmp_path) as core:
-            assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
-            assert await core.find_tx(signed(8).hash) == ConfirmedTx(2)
-            assert isinstance(await core.find_tx(signed(10).hash), PendingTx)
-
-    asyncio.run(submit_and_vanish())
-    asyncio.run(reopen())
-
-
-async def test_at_block_time_zero_what_no_block_can_hold_yet_is_in_the_journal_before_it_is_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*anything: object) -> None:
-        raise RuntimeError("no block today")
-
-    monkeypatch.setattr(Application, "_build", refuse)
-    core = open_core(tmp_path / "killed", settings(block_time_s=0.0))
-    core.start()
-    await asyncio.sleep(0)
-    assert await core.submit(signed(0)) == Admission(signed(0).hash)
-    shutil.copytree(tmp_path / "killed", tmp_path / "left")
-    await core.stop()
-    monkeypatch.undo()
-    async with opened_core(tmp_path / "left") as left:
-        assert isinstance(await left.find_tx(signed(0).hash), PendingTx)
-
-
-async def test_at_block_time_zero_the_answer_to_a_key_is_on_disk_before_its_payment_is_in_a_block(
-    tmp_path: Path,
-) -> None:
-    """Otherwise a crash between the two would leave a payment that a repetition makes again."""
-    keyed = KeyedRequest(b"key".ljust(32), b"pay".ljust(32))
-    draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
-
-    async with opened_core(tmp_path / "killed", settings(block_time_s=0.0)) as core:
-        await asyncio.sleep(0)
-
-        def copy(height: int) -> None:
-            shutil.copytree(tmp_path / "killed", tmp_path / "left")
-
-        core.feed.subscribe(copy)
-        admission = await core.submit_draft(draft, keyed)
-        await asyncio.sleep(0.1)
-        assert core.head == 1
-    async with opened_core(tmp_path / "left") as left:
-        assert (await left.submit_draft(draft, keyed)).tx_hash == admission.tx_hash
-        assert await left.next_nonce(ACCOUNTS[0]) == 1
-
-
 async def test_a_failed_sync_refuses_what_waits_and_ends_the_core(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -506,7 +445,7 @@ async def test_a_failed_sync_refuses_what_waits_and_ends_the_core(
         await core.submit(signed(1))
     monkeypatch.undo()
     assert isinstance(core.failed.exception(), StoreUnavailable)
-    with pytest.raises(StoreUnavailable, match="opened anew"):
+    with pytest.raises(StoreUnavailable, match="reopened"):
         # It may be on disk all the same: nobody may hear that it was dropped.
         await core.find_tx(signed(1).hash)
     await core.stop()

@@ -105,7 +105,7 @@ async def test_readiness_says_why_no_block_can_be_made_until_one_is(
             with pytest.raises(EngineUnavailable):
                 produce(core)
         why = "not even an empty block can be made: ZeroDivisionError('a defect')"
-        assert await core.check() == Checks(store="ok", mempool=why)
+        assert await core.check() == Checks(store="ok", mempool="ok", engine=why)
         assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
         assert len(produce(core).block.txs) == 1
         assert await core.check() == Checks(store="ok", mempool="ok")

@@ -66,6 +66,20 @@ def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
         check_format(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("mark", "way"),
+    [
+        ("cairn data format 5", "no release has written that one.*begin a new chain with its balances"),
+        ("cairn data format 7", "a newer version wrote it: with that one run `cairn export"),
+        ("cairn data format", "not written by cairn, or is damaged"),
+    ],
+)
+def test_another_format_is_refused_with_the_way_on(tmp_path: Path, mark: str, way: str) -> None:
+    (tmp_path / "FORMAT").write_text(f"{mark}\n")
+    with pytest.raises(WrongFormat, match=way):
+        check_format(tmp_path)
+
+
 @pytest.mark.parametrize("part", ["chain", "journal"])
 def test_a_directory_with_data_but_no_format_is_refused(tmp_path: Path, part: str) -> None:
     (tmp_path / part).mkdir()

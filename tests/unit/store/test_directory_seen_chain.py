@@ -187,7 +187,7 @@ def test_a_chain_that_is_there_is_opened_by_a_home_that_knows_of_it(tmp_path: Pa
 def test_the_mark_of_a_begun_chain_says_what_it_is_for_and_is_written_once(tmp_path: Path) -> None:
     begun = tmp_path / "chain-begun"
     SeenChain(begun).note_begun()
-    assert "Remove this file only to begin anew" in begun.read_text()
+    assert "Remove this file only to start over" in begun.read_text()
     begun.write_text("a note of the operator")
     SeenChain(begun).note_begun()
     assert begun.read_text() == "a note of the operator"

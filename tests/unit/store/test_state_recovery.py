@@ -176,7 +176,7 @@ def test_damage_is_refused_by_name_and_changes_nothing(chain: ChainStore) -> Non
     for at in range(0, len(whole), 131):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         before = files_of(chain.directory)
-        with pytest.raises(Corrupt, match="chain/state-tree is not what was written; remove it, and the node builds"):
+        with pytest.raises(Corrupt, match="chain/state-tree is not what was written; remove it, and the node rebuilds"):
             ChainStore.open(chain.directory, chain.genesis)
         assert files_of(chain.directory).keys() == before.keys()
         assert file.read_bytes() == before["chain/state-tree"]

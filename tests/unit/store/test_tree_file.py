@@ -40,7 +40,7 @@ def test_any_byte_changed_and_any_length_is_refused_by_name(path: Path) -> None:
     damaged += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
     for content in damaged:
         path.write_bytes(content)
-        with pytest.raises(Corrupt, match="state-tree is not what was written; remove it, and the node builds it anew"):
+        with pytest.raises(Corrupt, match="state-tree is not what was written; remove it, and the node rebuilds it"):
             read_tree(path)
 
 

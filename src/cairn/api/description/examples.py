@@ -110,9 +110,11 @@ EXAMPLES: dict[str, Any] = {
         "blockGasLimit": 210_000_000,
         "maxDataBytes": MAX_DATA_BYTES,
         "engine": "embedded",
-        "version": "0.1.0",
+        "version": "1.0.0rc1",
         "head": {"blockHeight": 1, "hash": BLOCK_HASH, "timestamp": TIME},
         "mempool": {"pending": 0, "queued": 0, "limit": 100_000},
+        "supply": 100_000_000_000_000_000_000_000,
+        "commit": "d9ebc6304d3a4f4d7a1a9d1a1d9d0c4b6a7e2f51",
     },
     **{name: example for name, example in OF_BLOCK.items() if name != "Header"},
     "Validators": {
@@ -145,7 +147,10 @@ EXAMPLES: dict[str, Any] = {
     },
     "UpdateSubmitted": {"status": "submitted", "sequence": 0},
     "Probe": {"status": "alive"},
-    "Readiness": {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}},
+    "Readiness": {
+        "status": "ready",
+        "checks": {"store": "ok", "mempool": "ok", "disk": "ok", "core": "ok", "engine": "ok", "peers": "ok"},
+    },
     "RpcAnswer": {"jsonrpc": "2.0", "id": 1, "result": "0x1"},
 }
 FURTHER_EXAMPLES: dict[str, Any] = {

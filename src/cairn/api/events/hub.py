@@ -296,17 +296,24 @@ class EventHub:
             # Nothing more is sent from a damaged store.
             return None
         try:
-            return reading()
+            return self._read(reading)
         except Fatal as failure:
             self._has_failed = True
             self.fail(failure)
-        except Unavailable as unavailable:
+        except (Unavailable, BlockNotKept) as unavailable:
             # Nothing is lost: every cursor is still before what could not be read.
             if not self._is_retry_due:
                 log.warning("the store cannot be read, events wait", reason=unavailable.detail)
                 self._is_retry_due = True
                 asyncio.get_running_loop().call_later(RETRY_S, self._retry)
         return None
+
+    def _read(self, reading: Callable[[], _T]) -> _T:
+        try:
+            return reading()
+        except BlockNotKept:
+            # To read it this worker has caught up, and found that it was removed. The base is another one now.
+            return reading()
 
     def _wait_for_store(self, subscriber: Subscriber) -> None:
         if not self._has_failed:

@@ -171,7 +171,7 @@ class FollowedPayments:
                 if is_over():
                     return False
         except BaseException:
-            # It must begin anew.
+            # It must start over.
             self._matching = None
             raise
         self._matching = None

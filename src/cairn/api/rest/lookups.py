@@ -11,7 +11,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-import cairn
 from cairn.api.bodies import (
     IMMUTABLE,
     JSON_MEDIA_TYPE,
@@ -53,6 +52,7 @@ from cairn.api.parameters import (
 )
 from cairn.api.routing import Answer, Operation, page_answer
 from cairn.api.server.http_heads import absence_in
+from cairn.build import COMMIT, VERSION
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.answers import (
     Chain,
@@ -99,7 +99,7 @@ class Lookups:
         """Look up a transaction and its status.
 
         A transaction that was dropped is answered with 404 TX_DROPPED and the reason. On a network it is dropped once
-        another one has used its nonce. Until then it is pending, also if this node no longer holds it (`notHeld`).
+        another one has used its nonce. Until then it is pending, even if this node no longer holds it (`notHeld`).
         """
         wait_s, form = wait_of(query), amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
@@ -240,7 +240,7 @@ class Lookups:
     async def get_block(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a block.
 
-        A block that is looked up by its hash never changes and can be cached for ever, except on a dev chain, which can
+        A block that is looked up by its hash never changes and can be cached forever, except on a dev chain, which can
         be reverted. With `transactions=full` and `Accept: application/x-ndjson`, the answer is its transactions alone,
         one on each line. Full transactions are sent as they are read.
         """
@@ -353,7 +353,7 @@ class Lookups:
     async def get_chain(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up the chain.
 
-        The chain id and the gas price to sign with, the latest block, and how full the mempool is.
+        The chain id and the gas price to sign with, the latest block, how full the mempool is, and the total supply.
         """
         form = amounts_of(query)
         self._view.get_info()
@@ -373,9 +373,11 @@ def chain_json(view: ChainView, pending: int, queued: int, limit: int) -> bytes:
             block_gas_limit=info.block_gas_limit,
             max_data_bytes=info.max_data_bytes,
             engine=info.engine,
-            version=cairn.__version__,
+            version=VERSION,
+            commit=COMMIT,
             head=Head(header.height, hex_text(block_hash), header.timestamp),
             mempool=MempoolSize(pending, queued, limit),
+            supply=view.supply(),
             last_revert=Revert(info.reverts, info.reverted_to) if info.reverts else None,
         )
     )

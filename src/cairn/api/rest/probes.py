@@ -2,6 +2,7 @@
 
 import asyncio
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -9,8 +10,10 @@ from cairn.api.bodies import encoded
 from cairn.api.chain_view import ChainView
 from cairn.api.routing import Answer, Operation
 from cairn.core.gateway import CoreGateway
-from cairn.domain.answers import Checks, Probe, Readiness
+from cairn.domain.answers import NOT_KNOWN, Checks, Probe, Readiness
 from cairn.domain.errors import NodeError
+from cairn.engine.application import OK
+from cairn.heartbeat import Work, find_work_of_core
 from cairn.running_clock import Countdown
 
 CHECK_TIMEOUT_S = 3.0
@@ -55,22 +58,22 @@ class Probes:
     async def get_ready(self, request: Request) -> Response:
         """Can the node accept transactions?
 
-        The node writes to its store, reads back, and checks the mempool. The answer names the part that fails.
+        The node writes to its store, reads back, and checks the mempool and whether blocks are made. The answer names
+        the part at fault: `disk`, `core`, `engine` or `peers`.
         """
         view = self._view
         if view.phase in ("starting", "draining"):
-            return encoded(Readiness(view.phase, Checks(view.reason, view.reason)), status=503)
+            return encoded(Readiness(view.phase, without_core(view.reason)), status=503)
         checks = await self._checked()
-        store, mempool = checks.store, checks.mempool
-        if store == "ok" and view.height < 0:
-            store = "this worker has not opened the store yet"
+        if checks.store == OK and view.height < 0:
+            checks = replace(checks, store="this worker has not opened the store yet")
         # Changes of the phase arrive before the check's answer, so the phase that is read now is up to date. The check
         # may be older, and from before the core was gone.
-        if view.phase != "ready" and store == mempool == "ok":
-            store = mempool = view.reason or f"the node is {view.phase}"
-        is_ready = view.phase == "ready" and store == mempool == "ok"
+        if view.phase != "ready" and checks == ALL_OK:
+            checks = without_core(view.reason or f"the node is {view.phase}")
+        is_ready = view.phase == "ready" and checks == ALL_OK
         status = view.phase if view.phase != "ready" or is_ready else "unavailable"
-        return encoded(Readiness(status, Checks(store, mempool)), status=200 if is_ready else 503)
+        return encoded(Readiness(status, checks), status=200 if is_ready else 503)
 
     async def _checked(self) -> Checks:
         """A real write and read of every part, shared by all probes within a second."""
@@ -91,9 +94,19 @@ class Probes:
             if checking.done():
                 return checking.result()
         except NodeError as failure:
-            return Checks(failure.detail, failure.detail)
+            return without_core(failure.detail)
         finally:
             countdown.cancel()
             checking.cancel()
-        silent = f"the core did not answer within {CHECK_TIMEOUT_S:g} s"
-        return Checks(silent, silent)
+        if find_work_of_core() is Work.DISK:
+            slow = f"the core has waited for the disk for more than {CHECK_TIMEOUT_S:g} s"
+            return Checks(slow, slow, disk=slow, engine=NOT_KNOWN, peers=NOT_KNOWN)
+        return without_core(f"the core did not answer within {CHECK_TIMEOUT_S:g} s")
+
+
+ALL_OK = Checks(OK, OK)
+
+
+def without_core(reason: str) -> Checks:
+    """While the core cannot be asked."""
+    return Checks(reason, reason, disk=NOT_KNOWN, core=reason, engine=NOT_KNOWN, peers=NOT_KNOWN)

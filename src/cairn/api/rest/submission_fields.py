@@ -87,7 +87,7 @@ class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, renam
         str | UnsetType,
         about(
             "What the payment is for, in bytes: 0x and hexadecimal digits, at most the chain's maxDataBytes. Everybody "
-            "can read it for ever: no personal data.",
+            "can read it forever: no personal data.",
             pattern=f"^0x([0-9a-fA-F]{{2}}){{0,{MAX_DATA_BYTES}}}$",
         ),
     ] = UNSET
@@ -204,7 +204,7 @@ def read_data(data: object, reference: object) -> bytes:
             raise InvalidField("data", "expected a string, 0x and two hexadecimal digits for each byte")
         return found
     if data is not UNSET:
-        raise InvalidField("reference", "is given together with data, which it is the text of: give one of the two")
+        raise InvalidField("reference", "is the text of data: give one of the two, not both")
     if not isinstance(reference, str) or isinstance(reference, _Number):
         raise InvalidField("reference", "expected a string")
     return data_of(reference)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Annotated, NamedTuple
 
@@ -43,6 +44,8 @@ from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX
 from cairn.time_shares import give_way, in_slices
 
 MAX_FAUCET_BODY_BYTES = 4_096
+MOST_NOTES = 100
+"""Refusals of this worker that the core of a dev chain is told of at once."""
 COMPLETE_FIELDS = len(REQUIRED) + len(("nonce", "signature"))
 
 _decode_plain = msgspec.json.Decoder(SubmissionJson).decode
@@ -145,14 +148,33 @@ class Submitter:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self._gateway = gateway
         self._view = view
+        self._notes: set[asyncio.Task[None]] = set()
+        """Refusals that the core of a dev chain is being told of."""
 
     def admit_complete(self, body: bytes) -> asyncio.Future[Admission] | None:
         """The common case, without a task of its own. None if nonce or signature is missing."""
         info = self.accepting_info()
-        draft, signature = parse_submission(body, info.gas_price)
-        if signature is None or draft.nonce is None:
-            return None
-        return self._gateway.submit(build_tx(draft, signature, info.chain_id))
+        try:
+            draft, signature = parse_submission(body, info.gas_price)
+            if signature is None or draft.nonce is None:
+                return None
+            return self._gateway.submit(build_tx(draft, signature, info.chain_id))
+        except NodeError as refused:
+            self.note_refusal(refused.code, refused.detail)
+            raise
+
+    def note_refusal(self, code: str, reason: str) -> None:
+        """Have `cairn dev` print it: what a worker refuses never comes to the core."""
+        info = self._view.info
+        # A client that floods a dev chain with rubbish is told so; its developer need not read all of it.
+        if info is not None and info.signs_for and len(self._notes) < MOST_NOTES:
+            note = asyncio.get_running_loop().create_task(self._note(code, reason))
+            self._notes.add(note)
+            note.add_done_callback(self._notes.discard)
+
+    async def _note(self, code: str, reason: str) -> None:
+        with suppress(NodeError):
+            await self._gateway.note_refusal(code, reason)
 
     async def admit(self, body: bytes, asked: Asked = NOTHING_ASKED) -> Admission:
         return await (self.admit_complete(body) or await self.begin(body, asked))
@@ -160,7 +182,11 @@ class Submitter:
     def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
         """A signed transaction in RLP. Raises `InvalidField` for anything but a transfer."""
         info = self.accepting_info()
-        return self._gateway.submit(decode_tx(raw, info.chain_id, info.gas_price))
+        try:
+            return self._gateway.submit(decode_tx(raw, info.chain_id, info.gas_price))
+        except NodeError as refused:
+            self.note_refusal(refused.code, refused.detail)
+            raise
 
     async def admit_draft(self, draft: Draft) -> Admission:
         """A transfer that the node signs."""
@@ -175,8 +201,12 @@ class Submitter:
         info = self.accepting_info()
         draft, signature = parse_submission(body, info.gas_price)
         if signature is None:
-            check_no_guest(asked.guest, "have it sign one")
-            check_signs_for(draft.sender, info)
+            try:
+                check_no_guest(asked.guest, "have it sign one")
+                check_signs_for(draft.sender, info)
+            except NodeError as refused:
+                self.note_refusal(refused.code, refused.detail)
+                raise
             keyed = asked.keyed if asked.key is None else keyed_request(asked.key, "transfer", draft)
             admitting = asyncio.ensure_future(self._gateway.submit_draft(draft, keyed))
             # Run its first step now: it submits, and so stays ahead of what this client sends next.
@@ -187,9 +217,10 @@ class Submitter:
         self.accepting_info()
         try:
             tx = build_tx(replace(draft, nonce=nonce), signature, info.chain_id)
-        except InvalidSignature:
+        except InvalidSignature as wrong:
             sent_before = await self._find_sent_before(draft, signature, nonce - 1, info.chain_id)
             if sent_before is None:
+                self.note_refusal(wrong.code, wrong.detail)
                 raise
             tx = sent_before
         return self._gateway.submit(tx)

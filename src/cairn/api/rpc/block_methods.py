@@ -69,7 +69,7 @@ class BlockMethods(MethodGroup):
     def __init__(self, chain: RpcChain) -> None:
         super().__init__(chain)
         self._blocks = ReadyAnswers(chain.view, BLOCK_CACHE_BYTES)
-        """By hash; also with all transactions."""
+        """By hash, with hashes or with all transactions."""
         self._txs = ReadyAnswers(chain.view, TX_CACHE_BYTES)
         self._receipts = ReadyAnswers(chain.view, TX_CACHE_BYTES)
         self._gas_sums = AnswerCache(GAS_CACHE_BYTES)

@@ -63,7 +63,7 @@ def find_call(message: bytes | str) -> Call | None:
 
 
 def parse_request(content: object) -> Call:
-    """The call. Raises `RpcError` if it is no JSON-RPC 2.0 call, also that which was found instead of one."""
+    """The call. Raises `RpcError` if it is no JSON-RPC 2.0 call, including the error that was found instead of one."""
     if isinstance(content, RpcError):
         raise content
     if not isinstance(content, dict) or content.get("jsonrpc") != "2.0":

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
+from cairn import metrics
 from cairn.api.rpc.caller import CallBatch, Caller, current_batch, current_caller
 from cairn.api.rpc.calls import (
     MAX_BATCH,
@@ -40,6 +41,7 @@ from cairn.api.rpc.values import (
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
+from cairn.metrics_page import OTHER
 from cairn.time_shares import TimeShares, in_slices
 
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -85,6 +87,9 @@ class Unanswered:
     result: Later | Promised | LongResult
 
 
+_OK_CELLS = {method: metrics.RPC_REQUESTS.cell(method, "ok") for method in metrics.RPC_METHODS}
+"""Where each method's calls are counted that were answered as asked."""
+_OTHER_OK = _OK_CELLS[OTHER]
 _UNFINISHED = (Later, Promised, LongResult)
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("cairn.rpc")
@@ -99,6 +104,7 @@ class Dispatcher:
         self._methods = methods
         self._on_fatal = on_fatal
         self._shares = shares or TimeShares()
+        self._counted = metrics.RPC_REQUESTS.own.counts
 
     def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
         """A dispatcher that has these methods, too."""
@@ -115,7 +121,7 @@ class Dispatcher:
             result = handler(call.params)
             if isinstance(result, _UNFINISHED):
                 return Unanswered(call, result)
-            return _success(call, result)
+            return self._success(call, result)
         except Exception as failure:
             return self._failed(call, failure)
 
@@ -131,8 +137,8 @@ class Dispatcher:
             if isinstance(result, Later):
                 result = await result()
             if isinstance(result, LongResult):
-                return await _long_success(begun.call, result)
-            return _success(begun.call, result)
+                return await self._long_success(begun.call, result)
+            return self._success(begun.call, result)
         except Exception as failure:
             return self._failed(begun.call, failure)
 
@@ -144,13 +150,15 @@ class Dispatcher:
         if failure is not None:
             return self._failed(call, failure)
         try:
-            return _success(call, promised.show(promised.future.result()))
+            return self._success(call, promised.show(promised.future.result()))
         except Exception as refused:
             return self._failed(call, refused)
 
     def _begin_counted(self, call: Call, caller: Caller) -> bytes | None | Unanswered:
         if not caller.may_call():
-            return _refused(call, RpcError(LIMIT_EXCEEDED, "limit exceeded: this address asks too often; slow down"))
+            return self._refused(
+                call, RpcError(LIMIT_EXCEEDED, "limit exceeded: too many requests from this address; slow down")
+            )
         return self.begin(call)
 
     async def answer_call(self, call: Call, caller: Caller) -> bytes | None:
@@ -159,13 +167,32 @@ class Dispatcher:
 
     def _failed(self, call: Call, failure: BaseException) -> bytes | None:
         if isinstance(failure, RpcError):
-            return _refused(call, failure)
+            return self._refused(call, failure)
         if isinstance(failure, NodeError):
             if isinstance(failure, Fatal):
                 self._on_fatal(failure)
-            return _refused(call, rpc_error_of(failure))
+            metrics.HTTP_REFUSALS.inc(failure.code)
+            return self._refused(call, rpc_error_of(failure))
         log.error("a call failed", method=call.method, exc_info=failure)
-        return _refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+        return self._refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+
+    def _success(self, call: Call, result: object) -> bytes | None:
+        self._counted[_OK_CELLS.get(call.method, _OTHER_OK)] += 1
+        if call.id is UNSET:
+            return None
+        shown = result if result.__class__ is msgspec.Raw else _encode(result)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
+
+    async def _long_success(self, call: Call, result: LongResult) -> bytes | None:
+        self._counted[_OK_CELLS.get(call.method, _OTHER_OK)] += 1
+        if call.id is UNSET:
+            return None
+        before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
+        return await joined(chain((before,), result.pieces, (b"}",)))
+
+    def _refused(self, call: Call, error: RpcError) -> bytes | None:
+        metrics.RPC_REQUESTS.inc(call.method, "error")
+        return None if call.id is UNSET else _failure(call.id, error)
 
     # A message.
 
@@ -308,33 +335,16 @@ def handler_of(method: Method, first: FirstParser | None = None) -> Handler:
 
 
 async def _refuse_batch(content: Sequence[object]) -> bytes:
-    """An array with an error for every id, as clients expect: some wait for ever for an id that is missing."""
+    """An array with an error for every id, as clients expect: some wait forever for an id that is missing."""
     error = RpcError(INVALID_REQUEST, f"batch too large: {len(content)} calls, {MAX_BATCH} at most")
     found = [id_of(outline_of(call)) async for call in in_slices(content)]
     ids: list[RequestId] = [each for each in found if each is not None]
     return await joined(long_array(_failure(each, error) for each in ids or [None]).pieces)
 
 
-def _success(call: Call, result: object) -> bytes | None:
-    if call.id is UNSET:
-        return None
-    shown = result if result.__class__ is msgspec.Raw else _encode(result)
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
-
-
-async def _long_success(call: Call, result: LongResult) -> bytes | None:
-    if call.id is UNSET:
-        return None
-    before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
-    return await joined(chain((before,), result.pieces, (b"}",)))
-
-
-def _refused(call: Call, error: RpcError) -> bytes | None:
-    return None if call.id is UNSET else _failure(call.id, error)
-
-
 def _refused_content(content: object, error: RpcError) -> bytes | None:
     """As `_refused`, for a value that may be no call."""
+    metrics.RPC_REQUESTS.inc(OTHER, "error")
     return _failure(id_of(content), error) if expects_answer(content) else None
 
 

@@ -78,7 +78,7 @@ class SendingMethods(MethodGroup):
 
     @rpc_method("eth_sendRawTransactionSync")
     async def send_raw_transaction_sync(self, raw: object, limit_ms: object = None) -> msgspec.Raw:
-        """EIP-7966: submit, and wait for the receipt; also for a transaction that was sent before."""
+        """EIP-7966: submit, and wait for the receipt; even for a transaction that was sent before."""
         wait_ms = receipt_wait_ms(limit_ms)
         # Without a name for the future: it keeps a refusal, whose traceback would keep it.
         tx_hash = (await self._submit_raw(parse_data(raw, "transaction"))).tx_hash
@@ -120,7 +120,13 @@ class SendingMethods(MethodGroup):
 
     @rpc_method("eth_sendTransaction")
     async def send_transaction(self, transfer: object) -> str:
-        return _hash_of(await self._submitter.admit_draft(own_draft(self._chain, transfer)))
+        try:
+            draft = own_draft(self._chain, transfer)
+        except RpcError as refused:
+            code = refused.data["code"] if isinstance(refused.data, dict) else refused.code
+            self._submitter.note_refusal(str(code), refused.message)
+            raise
+        return _hash_of(await self._submitter.admit_draft(draft))
 
 
 def _hash_of(admission: Admission) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import structlog
 
+from cairn import metrics
 from cairn.domain.errors import InvalidConfig
 
 RECHECK_S = 60.0
@@ -152,6 +153,7 @@ class Certificates:
         except (OSError, ValueError) as error:
             log.warning("cannot read how long the TLS certificate is valid", file=path, reason=str(error))
             return
+        metrics.CERTIFICATE_EXPIRY.set(ends.timestamp())
         if now >= ends.timestamp():
             log.error("the TLS certificate has expired", file=path, expired=ends.isoformat())
         elif now < begins.timestamp():

@@ -73,5 +73,5 @@ class ReceivedBytes:
         if more < 0:
             self._budget.give_back(self._client, -more)
         elif more and not self._budget.take(self._client, more):
-            raise TooManyUnansweredBytes("too many bytes of your requests, or of all, are not answered yet")
+            raise TooManyUnansweredBytes("too many bytes of requests, yours or all together, are not answered yet")
         self.counted = size_bytes

@@ -13,7 +13,9 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 
 from cairn.api.server.http_heads import Header, encode_head
+from cairn.api.server.slow_requests import SLOW_S, tell_slow
 from cairn.domain.errors import Internal, NodeError
+from cairn.metrics import RouteTraffic
 from cairn.time_shares import QueueName
 
 AnswerFuture = asyncio.Future[Any]
@@ -23,6 +25,8 @@ Client = tuple[str, int]
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 ASGI_VERSION = {"version": "3.0", "spec_version": "2.3"}
 DISCONNECT: Message = {"type": "http.disconnect"}
+ROUTE_NAME = "cairn.route"
+"""In the scope: how the request's route is called in the metrics."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -41,6 +45,10 @@ class HotRoute(Protocol):
     @property
     def is_limited(self) -> bool:
         """Its requests count against the rate limit."""
+
+    @property
+    def traffic(self) -> RouteTraffic:
+        """Where its answers are counted."""
 
     def begin(self, request: "Exchange", used_s: float) -> AnswerFuture | bytes | None:
         """The whole answer, or what it is made from once it is there; None when only the application can tell.
@@ -70,6 +78,8 @@ class HttpConnection(Protocol):
     scope: Scope
     """What is the same for all its requests."""
     write_paused: bool
+
+    def clock(self) -> float: ...
 
     @property
     def common_lines(self) -> bytes: ...
@@ -133,6 +143,14 @@ class Exchange:
     is_answering = is_answered = False
     answering: AnswerFuture | None = None
     """What a hot route's answer is made from."""
+    status = 200
+    """Of the answer."""
+    began = 0.0
+    """When it was whole, or first in its line; 0 if that was just now."""
+    is_patient = False
+    """It has asked to wait for something."""
+    is_plain = True
+    """A hot route answers it with a 200, and it has not waited for its client's turn."""
     asked: object = None
     """What a hot route keeps of the request for its answer."""
     parts: Sequence[bytes] = ()
@@ -142,6 +160,7 @@ class Exchange:
     _left_bytes: int | None = None
     """Of the body that the head has announced, if it has announced one."""
     _is_chunked = False
+    _scope: Scope = {}  # It is replaced, never changed.
 
     def is_gone(self) -> bool:
         """Whether no answer can reach the client any more, as far as it was noticed."""
@@ -165,6 +184,10 @@ class Exchange:
             "state": {},
         }
 
+    def tell_slow(self, took_s: float) -> Header | None:
+        """Log that it took long. Returns a header for its answer, unless it has asked to wait."""
+        return None if self.is_patient else tell_slow(self.method, self.target, self.fields, took_s)
+
     # The request's body, as it arrives.
 
     def abandon(self) -> None:
@@ -183,9 +206,16 @@ class Exchange:
 
     # The application's side.
 
+    @property
+    def route_name(self) -> str:
+        """What the application calls the route of the request; empty if it has found none."""
+        name: str = self._scope.get(ROUTE_NAME, "")
+        return name
+
     async def run(self, app: ASGIApp) -> None:
+        self._scope = self.scope()
         try:
-            await app(self.scope(), self.receive, self.send)
+            await app(self._scope, self.receive, self.send)
         except Exception:
             log.exception("a request failed", method=self.method, path=self.path)
         finally:
@@ -221,6 +251,10 @@ class Exchange:
             raise RuntimeError(f"{message['type']} does not fit here")
 
     def _begin_answer(self, status: int, headers: list[Header]) -> None:
+        self.status = status
+        took_s = self.connection.clock() - self.began
+        if took_s > SLOW_S and (slow := self.tell_slow(took_s)) is not None:
+            headers = [*headers, slow]
         lines, has_body = self.connection.common_lines, self.method != "HEAD"
         head = encode_head(lines, status, headers, has_body, self.keeps_alive, self.version)
         self._head, self._left_bytes, self.keeps_alive, self._is_chunked = head

@@ -20,8 +20,9 @@ from cairn.api.server.http_heads import CLOSE, RequestHead, asks_for_websocket
 from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
 from cairn.api.server.server_state import ServerState
+from cairn.api.server.slow_requests import SLOW_S, with_header
 from cairn.api.server.websocket_protocol import EventsProtocol
-from cairn.domain.errors import MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
+from cairn.domain.errors import Internal, MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
 
 PIECE_BYTES = 16 * 1024
 """Parsed at once, so that a client cannot queue up thousands of requests; and held while it waits for answers."""
@@ -249,7 +250,7 @@ class HttpProtocol(asyncio.Protocol):
         assert request is not None
         self._unparsed = rest
         if request.method == "CONNECT":
-            self._refuse(MalformedRequest("this node connects to nobody else"))
+            self._refuse(MalformedRequest("this node is not a proxy"))
         elif not asks_for_websocket(request.version, request.headers):
             # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
             kept = [header for header in request.headers if header[0] != b"upgrade"]
@@ -305,6 +306,7 @@ class HttpProtocol(asyncio.Protocol):
             self._become_websocket(request)
             return
         request.has_begun = True
+        request.began = request.began or self._state.shares.clock()
         self.due.append(request)
         self._state.keep(asyncio.get_running_loop().create_task(request.run(self._state.app)))
 
@@ -316,6 +318,7 @@ class HttpProtocol(asyncio.Protocol):
         began = state.shares.begin(request.payer, queue) if queue is not None else state.shares.clock()
         if began is None:
             self._waits_for_turn = True
+            request.began, request.is_plain = request.began or state.shares.clock(), False
             state.shares.call(request.payer, self._have_turn, queue or "reads")
             return None
         used_s = self._use_since(began) if self._parse_began is not None else 0.0
@@ -326,7 +329,9 @@ class HttpProtocol(asyncio.Protocol):
             request.is_behind = True
         answer = route.begin(request, used_s) if may_ask else None
         if queue is not None:
-            state.shares.end(request.payer, queue, began, used_s)
+            took_s = state.shares.end(request.payer, queue, began, used_s)
+        else:
+            took_s = used_s + state.shares.clock() - began
         if answer is None:
             request.route = None
             request.path, _, request.query = request.target.partition(b"?")
@@ -337,8 +342,14 @@ class HttpProtocol(asyncio.Protocol):
             self._reader.let_go(request)
         self.waiting.popleft()
         if isinstance(answer, bytes) and not self.due:
-            return answer
+            if request.is_plain:
+                route.traffic.answered_at_once(took_s)
+            else:
+                took_s = state.shares.clock() - (request.began or began)
+                route.traffic.answered(request.status, took_s)
+            return answer if took_s <= SLOW_S else with_header(answer, request.tell_slow(took_s))
         request.has_begun, request.body = True, b""
+        request.began = request.began or began
         self.due.append(request)
         if isinstance(answer, bytes):
             request.parts = (answer,)
@@ -382,24 +393,29 @@ class HttpProtocol(asyncio.Protocol):
         if self._flush():
             self._update()
         elif not answering.cancelled():
-            # Seen, also if its client has gone.
+            # Seen, even if its client has gone.
             answering.exception()
 
     def _flush(self) -> bool:
         """Write the hot routes' answers that are ready, in order. Returns whether there were some."""
         due = self.due
         ready: list[bytes] = []
+        now = self._state.shares.clock()
         while due:
             first = due[0]
             if first.answering is not None:
                 if not first.answering.done():
                     break
                 assert first.route is not None
-                ready += first.route.answer(first, first.answering)
+                parts, took_s = first.route.answer(first, first.answering), now - first.began
+                ready += parts if took_s <= SLOW_S else (with_header(parts[0], first.tell_slow(took_s)), *parts[1:])
+                first.route.traffic.answered(first.status, took_s)
                 # It may know of the request, too, and both should be gone now.
                 first.answering = None
             elif first.parts:
+                assert first.route is not None
                 ready += first.parts
+                first.route.traffic.answered(first.status, now - first.began)
             else:
                 break
             due.popleft()
@@ -419,6 +435,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def answer_written(self, exchange: Exchange) -> None:
         """The application has answered."""
+        self._count(exchange, exchange.status)
         self._heard_at = self._state.now
         self.due.popleft()
         # Nobody will read what has come of the body.
@@ -432,11 +449,20 @@ class HttpProtocol(asyncio.Protocol):
 
     def fail(self, exchange: Exchange, error: NodeError) -> None:
         if not exchange.is_answering:
+            self._count(exchange, Internal.status)
             self.write(self._state.problem(error, CLOSE))
         self.transport.close()
 
+    def clock(self) -> float:
+        return self._state.shares.clock()
+
+    def _count(self, exchange: Exchange, status: int) -> None:
+        """Count an answer of the application."""
+        took_s = self.clock() - exchange.began
+        self._state.traffic_of(exchange.route_name).answered(status, took_s)
+
     def let_go(self, exchange: Exchange) -> None:
-        # Not before: the application may hold a body, also one that was refused, until it has its turn.
+        # Not before: the application may hold a body, including one that was refused, until it has its turn.
         self._reader.let_go(exchange)
         self._received.hold(self._reader.held_bytes + len(self._unparsed))
 
@@ -524,7 +550,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._drop_unfinished()
         self._received.hold(self._reader.held_bytes)
-        self._refusal = self._state.problem(error, CLOSE)
+        self._refusal = self._state.unrouted_problem(error)
 
     def _unfinished(self) -> Exchange | None:
         """The request whose body has not arrived in full."""

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
-from cairn import memory
+from cairn import memory, metrics
 from cairn.api.server.certificates import Certificates
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.listener import Listener
@@ -83,9 +83,16 @@ class Server:
         self._state.refresh(self._clock())
         # Before others end: what those let go is free only once the application has heard of it.
         self._give_memory_back(self._cut_off_unread() + self._state.unanswered_bytes.taken)
+        active = idle = 0
         for connection in self.connections:
             if isinstance(connection, HttpProtocol):
                 connection.sweep()
+                if connection.is_idle:
+                    idle += 1
+                else:
+                    active += 1
+        metrics.HTTP_CONNECTIONS.set(active, "active")
+        metrics.HTTP_CONNECTIONS.set(idle, "idle")
 
     def _give_memory_back(self, held_bytes: int) -> None:
         """Once clients have let go of much that they had made this worker hold."""

@@ -39,7 +39,7 @@ class Edge:
         self, app: ASGIApp, view: ChainView, hosts: HostList, origins: OriginList, limiter: RateLimiter,
         shares: TimeShares, server_adds_chain_id: bool,
     ) -> None:  # fmt: skip
-        """`server_adds_chain_id`: our own server puts the header on every answer, also those that never come here."""
+        """`server_adds_chain_id`: our own server puts the header on every answer, even on one that never comes here."""
         self._app = app
         self._view = view
         self.hosts = hosts
@@ -117,7 +117,7 @@ class Edge:
         if client is None or scope["path"] in PROBE_PATHS or not self.limiter.limits(client[0]):
             return
         if not self.limiter.take(client[0]):
-            raise RateLimited("this address asks too often; slow down")
+            raise RateLimited("too many requests from this address; slow down")
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -181,7 +181,7 @@ class RequestReader:
 
     def _take_objection(self) -> NodeError:
         objection, self._objection = self._objection, None
-        return objection or MalformedRequest("the request is not HTTP/1.1 as it should be")
+        return objection or MalformedRequest("the request is not valid HTTP/1.1")
 
     def _object(self, error: NodeError) -> NoReturn:
         """Stop the parser, from one of its callbacks, and refuse the request."""
@@ -306,8 +306,8 @@ def size_of_head(target: bytes, headers: list[Header]) -> int:
 
 
 def too_many_connections() -> TooManyConnections:
-    return TooManyConnections("this node serves as many connections, or as many of yours, as it may")
+    return TooManyConnections("too many connections to this node, or from your address")
 
 
 def _head_too_large() -> HeadersTooLarge:
-    return HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes, with what trails its body")
+    return HeadersTooLarge(f"the request's headers and trailers have more than {MAX_HEAD_BYTES} bytes")

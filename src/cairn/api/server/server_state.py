@@ -6,17 +6,20 @@ from typing import Protocol
 
 from starlette.types import ASGIApp
 
+from cairn import metrics
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
 from cairn.api.server.access import RateLimiter
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
-from cairn.api.server.http_heads import NO_STORE, Header, encode_lines, whole_response
+from cairn.api.server.http_heads import CLOSE, NO_STORE, Header, encode_lines, whole_response
 from cairn.api.server.known_heads import KnownHeads
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 from cairn.domain.errors import NodeError
+from cairn.metrics import RouteTraffic
+from cairn.metrics_page import OTHER
 from cairn.running_clock import RunningClock
 from cairn.time_shares import TimeShares
 
@@ -53,6 +56,7 @@ class ServerState:
         self.slots = ConnectionSlots(settings)
         self.known_heads = KnownHeads()
         self.unanswered_bytes = ClientBudget(settings.max_unanswered_bytes)
+        self._traffic = {route: metrics.HTTP.of_route(route) for route in metrics.ROUTES}
         self.max_message_bytes = settings.ws_max_message_bytes
         # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
         self._clock = RunningClock(0.0, MAX_SWEEP_INTERVAL_S)
@@ -96,6 +100,16 @@ class ServerState:
     def response(self, status: int, headers: list[Header], body: bytes) -> bytes:
         """The whole response."""
         return whole_response(self.common_lines, status, headers, body)
+
+    def traffic_of(self, route: str) -> RouteTraffic:
+        """Where the answers of a route are counted that is served by the application; those of none count, too."""
+        return self._traffic.get(route) or self._traffic[OTHER]
+
+    def unrouted_problem(self, error: NodeError) -> bytes:
+        """The whole last response on a connection, where the application was never asked."""
+        status, headers, body = encode_problem(error)
+        self.traffic_of("").answered(status, 0.0)
+        return self.response(status, [*headers, NO_STORE, CLOSE], body)
 
     def problem(self, error: NodeError, *extra: Header) -> bytes:
         """The whole response."""

@@ -15,10 +15,10 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from cairn.api.bodies import encode_problem
+from cairn import metrics
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
-from cairn.api.server.http_heads import CLOSE, RequestHead
+from cairn.api.server.http_heads import RequestHead
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_session import Session, scope_of
@@ -179,8 +179,17 @@ class EventsProtocol(asyncio.Protocol):
             self._slot.give_up()
         self._unread = b""
         self._received.hold(0)
+        if self._is_open:
+            metrics.WEBSOCKETS.change(-1)
+            metrics.WEBSOCKETS_CLOSED.inc(str(self._close_code()))
         self._end_session()
         self._deadlines.end_linger()
+
+    def _close_code(self) -> int:
+        """That of whoever closed first; 1006 if the connection was lost."""
+        frames = self._frames
+        first = frames.close_rcvd if frames.close_rcvd_then_sent else frames.close_sent or frames.close_rcvd
+        return CloseCode.ABNORMAL_CLOSURE.value if first is None else first.code
 
     def eof_received(self) -> None:
         # The transport closes once its buffer is empty, which may be never: end the application now.
@@ -324,6 +333,7 @@ class EventsProtocol(asyncio.Protocol):
         self._frames.send_response(self._response)
         self.write(b"".join(self._frames.data_to_send()))
         self._is_open = True
+        metrics.WEBSOCKETS.change(1)
         self._deadlines.begin_pings()
         self.resume_reading()
 
@@ -332,8 +342,7 @@ class EventsProtocol(asyncio.Protocol):
         if self._is_open:
             return
         if not self.close_sent and not self.transport.is_closing():
-            status, headers, body = encode_problem(error)
-            self.transport.write(self._state.response(status, [*headers, CLOSE], body))
+            self.transport.write(self._state.unrouted_problem(error))
             self.transport.close()
             self._deadlines.linger(LINGER_S)
         self._end_session()

@@ -17,8 +17,8 @@ def forward(
     address: Annotated[
         list[str] | None,
         typer.Option(
-            help="Send the payments of this account instead of blocks: an address, the name of a key, or dev0 to dev9. "
-            "Can be given several times.",
+            help="Send this account's payments instead of blocks: an address, the name of a key, or dev0 to dev9. "
+            "May be repeated.",
             metavar="ACCOUNT",
             autocompletion=complete_party,
         ),
@@ -28,16 +28,21 @@ def forward(
     ] = None,
     direction: Annotated[
         Literal["in", "out", "both"] | None,
-        typer.Option(help=r"Which payments: to the accounts (in), from them (out), or both. \[default: in]"),
+        typer.Option(
+            help=r"Which payments: to the accounts (in), from them (out), or both. \[default: in]", metavar="WHICH"
+        ),
     ] = None,
     amounts: Annotated[
         Literal["number", "string"] | None,
-        typer.Option(help=r"How amounts are written; string is for receivers that would round. \[default: number]"),
+        typer.Option(
+            help=r"How amounts are written; string is for receivers that would round. \[default: number]",
+            metavar="FORM",
+        ),
     ] = None,
     from_height: Annotated[
         int | None,
         typer.Option(
-            help="The first block, when nothing was forwarded yet; by default the next one that is made.",
+            help="First block to send, if nothing was forwarded yet; by default, the next one made.",
             metavar="N",
             min=0,
         ),
@@ -45,14 +50,15 @@ def forward(
     secret_file: Annotated[
         Path | None,
         typer.Option(
-            help="File with the signing secret, whsec_...; else CAIRN_FORWARD_SECRET, else one is made and kept.",
+            help="File with the signing secret, whsec_... Without it, CAIRN_FORWARD_SECRET is used, or a secret is "
+            "made and kept.",
             metavar="FILE",
         ),
     ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
-            help=r"Directory of cursor, status and dead letters. "
+            help=r"Directory for the cursor, status and dead letters. "
             r"\[one for each URL in cairn/forward in XDG_STATE_HOME or ~/.local/state]",
             metavar="DIR",
             show_default=False,
@@ -65,28 +71,29 @@ def forward(
     dead_letter_after: Annotated[
         int | None,
         typer.Option(
-            help=r"Give an event up, into a file, after the receiver refused it so often; 0 is never. \[default: 0]",
+            help="Move an event to a file after the receiver has refused it this many times; 0 means never. "
+            r"\[default: 0]",
             metavar="N",
             min=0,
         ),
     ] = None,
     insecure_http: Annotated[
-        bool, typer.Option("--insecure-http", help="Allow http to other machines: others can read the events.")
+        bool, typer.Option("--insecure-http", help="Allow http to other machines, where others can read the events.")
     ] = False,
     config: Annotated[
         Path | None,
-        typer.Option(help=r"File with these options as the table \[forward].", metavar="FILE"),
+        typer.Option(help=r"File with these options in the table \[forward].", metavar="FILE"),
     ] = None,
     node: Annotated[
         str | None,
         typer.Option(help=rf"URL of the node. \[default: {DEFAULT_NODE}]", metavar="URL", envvar="CAIRN_NODE"),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when the chain's blocks of now are delivered.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Show how far that --state is, and its last error.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop once the blocks that exist now are delivered.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show how far --state has got, and the last error.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print failures only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send new blocks, or payments, to a URL as signed webhooks: in order, at least once, from where it stopped."""
+    """Send new blocks or payments to a URL as signed webhooks: in order, at least once, resuming where it stopped."""
     from cairn.cli.forward.settings import load_settings
     from cairn.cli.forward.start import forward_events, show_status
 

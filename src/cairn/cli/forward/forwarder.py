@@ -170,7 +170,7 @@ class Forwarder:
             print(f"delivered {count}, up to block {self._cursor.block_height}", flush=True)
 
     async def _watch_node(self) -> None:
-        """Keep the status up to date, also while nothing happens."""
+        """Keep the status up to date, even while nothing happens."""
         while True:
             try:
                 self._status.head_height = (await self._node.chain()).head.block_height

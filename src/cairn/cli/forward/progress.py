@@ -20,6 +20,7 @@ import msgspec
 
 from cairn.cli.forward.status import Status
 from cairn.cli.report import Unreachable
+from cairn.cli.wallet.key_files import user_home
 from cairn.client.models import Block
 from cairn.domain.errors import DirectoryInUse, InvalidConfig
 from cairn.store.directory import DirectoryLock, sync_directory, sync_file, write_at, write_file
@@ -71,7 +72,7 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 def default_directory(url: httpx.URL) -> Path:
     """One for each receiver, where the XDG base directory specification puts a user's state."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    home = Path(state) if state.startswith("/") else user_home() / ".local" / "state"
     # The path may hold a token, so only its digest is shown.
     digest = hashlib.sha256(str(url).encode()).hexdigest()[:8]
     host = re.sub("[^a-z0-9.-]", "-", url.netloc.decode())
@@ -113,7 +114,7 @@ class Progress:
         if cursor.events != events:
             raise InvalidConfig(
                 f"{self.directory} was used for {cursor.events} events, and now {events} events are to be sent: name "
-                f"another --state for them, or remove {self.cursor_file} to begin anew"
+                f"another --state for them, or remove {self.cursor_file} to start over"
             )
         return cursor
 
@@ -168,8 +169,8 @@ class Progress:
 def other_chain(why: str, progress: Progress) -> InvalidConfig:
     """The error for a chain that is not the one of the cursor."""
     return InvalidConfig(
-        f"the node has another chain now: {why}. A dev chain that was started anew or reverted? "
-        f"Remove {progress.cursor_file} to begin anew with this one"
+        f"the node has another chain now: {why}. A dev chain that was started over or reverted? "
+        f"Remove {progress.cursor_file} to start over with this one"
     )
 
 

@@ -109,7 +109,7 @@ def _source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
 
 
 def read_addresses(file: Path) -> list[Address]:
-    """The addresses in a file, one on each line; # begins a comment. Raises `InvalidConfig`, also for no address."""
+    """The addresses in a file, one on each line; # begins a comment. Raises `InvalidConfig`, even for no address."""
     try:
         lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
     except (OSError, UnicodeDecodeError) as error:

@@ -49,7 +49,7 @@ def block_webhook(block: Block) -> Webhook:
 
 def payment_webhook(payment: Payment, block: Block, amounts: Amounts) -> Webhook:
     """The webhook of a payment in the block."""
-    # On a dev chain that was started anew, the same transaction can be made again: in another block.
+    # On a dev chain that was started over, the same transaction can be made again: in another block.
     return Webhook(f"payment_{payment.tx_hash}_{block.hash[2:10]}", _body(payment, block, amounts))
 
 
@@ -82,7 +82,7 @@ def headers_of(webhook: Webhook, keys: Sequence[bytes], now_s: int) -> dict[str,
 def load_keys(secret_file: Path | None, own_file: Path) -> tuple[list[bytes], str]:
     """The keys, and where they are from: `secret_file`, else the variable, else `own_file`, which is made if need be.
 
-    Raises `InvalidConfig`, also when others may read the file.
+    Raises `InvalidConfig`, including when others may read the file.
     """
     if secret_file is None and (text := os.environ.get(SECRET_VARIABLE)) is not None:
         return parse_secrets(text, SECRET_VARIABLE), SECRET_VARIABLE

@@ -157,6 +157,7 @@ class Display:
                 ("gas price", format_amount(chain.gas_price)),
                 ("a transfer", f"costs {format_amount(TRANSFER_GAS * chain.gas_price)}"),
                 ("a block", f"holds {chain.block_gas_limit // TRANSFER_GAS:,} transfers at most"),
+                *([] if chain.supply is None else [("supply", format_amount(chain.supply))]),
                 ("reference", f"{chain.max_data_bytes} bytes at most" if chain.max_data_bytes else "not allowed"),
                 ("head", f"block {head.block_height} {head.hash}"),
                 ("", when(head.timestamp)),

@@ -129,7 +129,7 @@ async def follow_blocks(node: AsyncClient, from_height: int, view: View) -> None
             view.reverted_chain(reverted.height)
             start = reverted.height + 1
         except ChainChanged as changed:
-            # A dev chain that was started anew.
+            # A dev chain that was started over.
             start = view.changed_chain(str(changed), (await node.chain()).head.block_height)
 
 

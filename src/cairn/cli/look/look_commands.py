@@ -28,7 +28,7 @@ def tx(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Show a transaction: what it pays to whom, and whether it is confirmed."""
+    """Show a transaction: what it pays, to whom, and whether it is confirmed."""
     from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
@@ -43,7 +43,7 @@ def block(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Show a block and its transactions; the latest one unless named."""
+    """Show a block and its transactions; by default, the latest block."""
     from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
@@ -56,18 +56,20 @@ def account(
     history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
     direction: Annotated[
         Literal["in", "out", "both"] | None,
-        typer.Option(help=r"Of its history, only what it received (in) or sent (out). \[default: both]"),
+        typer.Option(
+            help=r"In the history, show only what it received (in) or sent (out). \[default: both]", metavar="WHICH"
+        ),
     ] = None,
     counterparty: Annotated[
         str | None,
         typer.Option(
-            help="Of its history, only what it exchanged with this account.",
+            help="In the history, show only what it exchanged with this account.",
             metavar="ACCOUNT",
             autocompletion=complete_party,
         ),
     ] = None,
     reference: Annotated[
-        str | None, typer.Option(help="Of its history, only what has this reference.", metavar="TEXT")
+        str | None, typer.Option(help="In the history, show only what has this reference.", metavar="TEXT")
     ] = None,
     height: Annotated[
         int | None, typer.Option(help="Show its balance and nonce as of the end of this block.", metavar="N", min=0)
@@ -142,7 +144,7 @@ def watch(
     account: Annotated[
         list[str] | None,
         typer.Option(
-            help="Show the payments of this account instead. May be given several times.",
+            help="Show the payments of this account instead. May be repeated.",
             metavar="ACCOUNT",
             autocompletion=complete_party,
         ),
@@ -153,8 +155,9 @@ def watch(
 ) -> None:
     """Show blocks and the mempool live, until Ctrl-C. Waits if the node is down, and skips no block.
 
-    At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
-    With --account, a line for each payment from or to one of the accounts; with --json, the event of /events.
+    At a terminal, this is a live view. In a pipe, it prints a line for each block; with --json, each block as GET
+    /block returns it. With --account, it prints a line for each payment from or to one of the accounts; with --json,
+    the event of /events.
     """
     from cairn.cli.look.live_view import watch_node
     from cairn.cli.look.payment_lines import watch_payments

@@ -16,6 +16,7 @@ from cairn.cli.network.update_signing import (
     with_signatures,
     write_update,
 )
+from cairn.cli.network.validator_file import ValidatorFile, read_validator_file
 from cairn.cli.node.home import read_address
 from cairn.cli.options import DEFAULT_NODE, AsJson, NodeUrl
 from cairn.cli.report import reported_errors
@@ -28,10 +29,15 @@ validators = typer.Typer(no_args_is_help=True, help="Show and change a network's
 admins = typer.Typer(no_args_is_help=True, help="Show and change a network's administrators.")
 
 HomeOf = Annotated[
-    Path | None, typer.Option("--home", help="Home directory of the validator's node, to read its key from.")
+    Path | None,
+    typer.Option("--home", help="Home directory of the validator's node, to read its key from.", metavar="DIR"),
 ]
 PublicKey = Annotated[
     str | None, typer.Option("--public-key", help="The validator's Ed25519 key, in base64.", metavar="KEY")
+]
+FileOf = Annotated[
+    Path | None,
+    typer.Option("--file", help="The validator's file, as `cairn validator init` made it.", metavar="FILE"),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="The validator's name.", metavar="NAME")]
 Power = Annotated[int | None, typer.Option("--power", help="Weight of its vote.", metavar="N", min=1)]
@@ -39,21 +45,35 @@ FeeRecipient = Annotated[
     str | None,
     typer.Option(
         "--fee-recipient",
-        help="Account for the fees of its blocks. A new validator's are lost without it.",
+        help="Account that receives the fees of its blocks. By default the one in --file, else that of the validator "
+        "with this name; without any, the fees are lost.",
         metavar="ADDRESS",
     ),
 ]
 KeyFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        "--key-file", help="File with an administrator's key in hex, readable by its owner only. May be repeated."
+        "--key-file",
+        help="File with an administrator's key in hex, readable by its owner only. May be repeated.",
+        metavar="FILE",
+    ),
+]
+StoredKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key",
+        help="Name of an administrator's encrypted key, as `cairn keys list` shows it. May be repeated.",
+        metavar="NAME",
     ),
 ]
 OutFile = Annotated[
-    Path | None, typer.Option("--out", help="Write the update here, for others to sign, instead of submitting it.")
+    Path | None,
+    typer.Option("--out", help="Write the update here, for others to sign, instead of submitting it.", metavar="FILE"),
 ]
-TimeoutS = Annotated[float, typer.Option("--timeout", help="Seconds to wait until the update is in a block.", min=1)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+TimeoutS = Annotated[
+    float, typer.Option("--timeout", help="Seconds to wait until the update is in a block.", metavar="SECONDS", min=1)
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @validators.command("list")
@@ -69,66 +89,84 @@ def list_validators(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> No
 def add(
     home: HomeOf = None,
     public_key: PublicKey = None,
+    file: FileOf = None,
     name: Name = None,
     power: Power = None,
     fee_recipient: FeeRecipient = None,
+    key: StoredKeys = None,
     key_file: KeyFiles = None,
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
     yes: Yes = False,
 ) -> None:
-    """Add a validator. Its node must run and be ready first, because the network waits for its vote."""
+    """Add a validator. Its node must already be running and ready, because the network waits for its vote."""
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
         network = RemoteNetwork(node)
-        key = choose_key(home, public_key)
-        if network.governance.find(key) is not None:
+        public = choose_key(home, public_key, file)
+        if network.governance.find(public) is not None:
             raise InvalidConfig("it is already a validator; `cairn validators update` changes it")
-        recipient = None if fee_recipient is None else read_address(fee_recipient, "--fee-recipient")
-        wanted = validator_with(key, power or FIRST_POWER, recipient, name or (home.resolve().name if home else ""))
-        network.change(wanted, Signing(key_file or [], out, timeout, yes))
+        stated = None if file is None else read_validator_file(file)
+        called = name or (stated.name if stated else home.resolve().name if home else "")
+        before = network.find_namesake(called)
+        recipient = choose_recipient(fee_recipient, stated, before)
+        wanted = validator_with(public, power or (before.power if before else FIRST_POWER), recipient, called)
+        network.change(wanted, Signing(key_file or [], key or [], out, timeout, yes))
         if home is not None:
             warn_if_open(home)
+
+
+def choose_recipient(given: str | None, stated: ValidatorFile | None, before: ValidatorRecord | None) -> Address | None:
+    """Who gets the fees of a new validator; a new key for an old one keeps the account."""
+    if given is not None:
+        return read_address(given, "--fee-recipient")
+    if stated is not None:
+        return stated.fee_recipient
+    return None if before is None else before.fee_recipient
 
 
 @validators.command()
 def update(
     home: HomeOf = None,
     public_key: PublicKey = None,
+    file: FileOf = None,
     name: Name = None,
     power: Power = None,
     fee_recipient: FeeRecipient = None,
+    key: StoredKeys = None,
     key_file: KeyFiles = None,
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
     yes: Yes = False,
 ) -> None:
-    """Change a validator's power or fee recipient. It is named by --home, --public-key or --name.
+    """Change a validator's power or fee recipient. Name it with --home, --public-key or --name.
 
-    A validator that has no name yet is given the --name that comes with its key. A name never changes.
+    To name a validator that has no name yet, give its key and --name. A name never changes.
     """
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
         network = RemoteNetwork(node)
-        old = network.choose(home, public_key, name)
+        old = network.choose(home, public_key, file, name)
         wanted = ValidatorRecord(
             old.public_key,
             old.power if power is None else power,
             old.fee_recipient if fee_recipient is None else read_address(fee_recipient, "--fee-recipient"),
             old.name if name is None else name,
         )
-        network.change(wanted, Signing(key_file or [], out, timeout, yes))
+        network.change(wanted, Signing(key_file or [], key or [], out, timeout, yes))
 
 
 @validators.command()
 def remove(
     home: HomeOf = None,
     public_key: PublicKey = None,
+    file: FileOf = None,
     name: Name = None,
+    key: StoredKeys = None,
     key_file: KeyFiles = None,
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
@@ -140,11 +178,11 @@ def remove(
 
     with reported_errors():
         network = RemoteNetwork(node)
-        old = network.choose(home, public_key, name)
+        old = network.choose(home, public_key, file, name)
         if name is not None and name != old.name:
             raise InvalidConfig(f"the validator with this key is called {old.name}, not {name}")
         gone = ValidatorRecord(old.public_key, 0, old.fee_recipient, old.name)
-        network.change(gone, Signing(key_file or [], out, timeout, yes))
+        network.change(gone, Signing(key_file or [], key or [], out, timeout, yes))
 
 
 @admins.command("list")
@@ -163,18 +201,21 @@ def change(
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(help="One that is none any more, as after a lost key. May be repeated.", metavar="ADDRESS"),
+        typer.Option(
+            help="An administrator to remove, such as one who lost the key. May be repeated.", metavar="ADDRESS"
+        ),
     ] = None,
     threshold: Annotated[
-        int | None, typer.Option(help="How many must sign; as many as now unless given.", metavar="N", min=1)
+        int | None, typer.Option(help="How many must sign afterwards; unchanged by default.", metavar="N", min=1)
     ] = None,
+    key: StoredKeys = None,
     key_file: KeyFiles = None,
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
     yes: Yes = False,
 ) -> None:
-    """Change the administrators, all at once. As many as must sign now have to sign it."""
+    """Change the administrators in one update. As many must sign it as the present threshold says."""
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
@@ -183,7 +224,7 @@ def change(
         if old is None:
             raise InvalidConfig("genesis names no administrators, and nobody can add some")
         wanted = changed_admins(old, _read(add, "--add"), _read(remove, "--remove"), threshold)
-        network.change(wanted, Signing(key_file or [], out, timeout, yes))
+        network.change(wanted, Signing(key_file or [], key or [], out, timeout, yes))
 
 
 def changed_admins(old: Admins, added: list[Address], removed: list[Address], threshold: int | None) -> Admins:
@@ -205,22 +246,25 @@ def _read(given: list[str] | None, option: str) -> list[Address]:
 @validators.command()
 @admins.command()
 def sign(
-    file: Annotated[Path, typer.Argument(help="The update, as --out wrote it.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The update, as --out wrote it.", metavar="FILE", show_default=False)],
+    key: StoredKeys = None,
     key_file: KeyFiles = None,
     node: Annotated[
         str | None,
-        typer.Option(help="Ask this node first whether the network would take it.", metavar="URL", show_default=False),
+        typer.Option(
+            help="Ask this node first whether the network would accept it.", metavar="URL", show_default=False
+        ),
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Show an update in a file, and add signatures to it. Needs no node: the key never leaves this machine."""
+    """Show the update in a file, and add signatures to it. Needs no node; the key never leaves this machine."""
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
         chain, given = read_update(file)
         if node is not None:
             RemoteNetwork(node).check(chain, given)
-        keys = read_keys(key_file or [])
+        keys = read_keys(key_file or [], key or [])
         show_and_ask(chain, given, yes)
         signed = with_signatures(given, keys, chain)
         write_update(file, chain, signed)
@@ -229,7 +273,7 @@ def sign(
 @validators.command()
 @admins.command()
 def submit(
-    file: Annotated[Path, typer.Argument(help="The update, signed.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The update, signed.", metavar="FILE", show_default=False)],
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
 ) -> None:

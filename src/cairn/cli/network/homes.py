@@ -12,7 +12,8 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from cairn.cli.network.peers import Peers
+from cairn.cli.network.peers import Peers, host_of
 from cairn.cli.node.home import Home
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
 from cairn.domain.certificates import engine_chain_id
@@ -82,6 +83,15 @@ class Site:
         return self.api_port + 2
 
     @property
+    def metrics_port(self) -> int:
+        return self.api_port + 3
+
+    @property
+    def engine_metrics_port(self) -> int:
+        """Where CometBFT's own metrics are."""
+        return self.api_port + 4
+
+    @property
     def p2p_address(self) -> str:
         return f"[{self.host}]:{self.p2p_port}" if ":" in self.host else f"{self.host}:{self.p2p_port}"
 
@@ -112,9 +122,16 @@ def make_network(
 ) -> Genesis:
     """Make a home for each site, all or none; the first sites, one for each fee recipient, are validators.
 
-    Returns the genesis with its validators. Raises `InvalidConfig`, also rather than touch a directory in use, or
+    Returns the genesis with its validators. Raises `InvalidConfig`, say rather than touch a directory in use, or
     `StoreUnavailable`.
     """
+    with whole_directory(directory) as building:
+        return _write_homes(building, binary, sites, genesis, fee_recipients)
+
+
+@contextmanager
+def whole_directory(directory: Path) -> Iterator[Path]:
+    """Where to write what shall be in `directory`, all or nothing. Raises `InvalidConfig` if anything is there."""
     if has_files(directory):
         raise InvalidConfig(f"{directory} is not empty; nothing was written")
     try:
@@ -123,12 +140,11 @@ def make_network(
     except OSError as error:
         raise InvalidConfig(f"cannot write {error.filename}: {error.strerror}") from None
     try:
-        genesis = _write_homes(building, binary, sites, genesis, fee_recipients)
+        yield building
         os.replace(building, directory)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
-    return genesis
 
 
 def _write_homes(
@@ -155,7 +171,7 @@ def _write_homes(
 
 
 def validator_with(public_key: bytes, power: int, recipient: Address | None, name: str) -> ValidatorRecord:
-    """A validator; without a recipient its fees go to its own address, whose key nobody has."""
+    """A validator; without a recipient its fees go to its own address, and are lost."""
     validator = ValidatorRecord(public_key, power, recipient or ZERO_ADDRESS, name)
     if recipient is not None:
         return validator
@@ -173,6 +189,7 @@ def settings_of(site: Site) -> dict[str, object]:
     chosen: dict[str, object] = {
         "engine": "cometbft",
         "port": site.api_port,
+        "metrics_port": site.metrics_port,
         "snapshot_interval": SNAPSHOT_INTERVAL,
     }
     # Several nodes share the processors.
@@ -180,13 +197,16 @@ def settings_of(site: Site) -> dict[str, object]:
 
 
 def engine_settings(site: Site, peers: Peers) -> dict[str, TomlValue]:
+    hosts = [host_of(peer) for peer in peers.listed]
     return peers.settings() | {
         "moniker": site.name,
         "rpc.laddr": f"tcp://{LOOPBACK}:{site.rpc_port}",
         "p2p.laddr": f"tcp://{LOOPBACK if site.is_local else '0.0.0.0'}:{site.p2p_port}",
         "p2p.external_address": "" if site.is_local else site.p2p_address,
-        # Otherwise one address has one connection, also before its handshake.
-        "p2p.allow_duplicate_ip": not site.is_alone,
+        # Otherwise one address has one connection, even before its handshake: too few for peers that share one.
+        "p2p.allow_duplicate_ip": not site.is_alone or len(set(hosts)) < len(hosts),
+        "instrumentation.prometheus": True,
+        "instrumentation.prometheus_listen_addr": f"{LOOPBACK}:{site.engine_metrics_port}",
     }
 
 
@@ -232,6 +252,19 @@ def read_public_key(engine_home: Path) -> bytes:
         return base64.b64decode(json.loads(path.read_bytes())["pub_key"]["value"], validate=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidConfig(f"cannot read the public key in {path}: {error}") from None
+
+
+def read_genesis(path: Path) -> Genesis:
+    """The genesis of a network. Raises `InvalidConfig`."""
+    try:
+        genesis = parse_genesis(path.read_bytes())
+    except OSError as error:
+        raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
+    except NodeError as error:
+        raise InvalidConfig(f"{path}: {error.detail}") from None
+    if not genesis.validators:
+        raise InvalidConfig(f"{path} names no validators, so it is not the genesis of a network")
+    return genesis
 
 
 def check_engine_genesis(engine: CometBFT, genesis: Genesis) -> None:

@@ -10,87 +10,140 @@ from typing import Annotated, Any
 
 import typer
 
-from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, write_home
-from cairn.cli.network.peers import Peers, own_address, print_what_peers_must_do, split_peers
+from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, read_genesis, read_public_key, write_home
+from cairn.cli.network.peers import (
+    Peers,
+    id_of,
+    own_address,
+    print_what_peers_must_do,
+    read_node_id,
+    split_peers,
+)
+from cairn.cli.network.peers_file import PEERS_FILE, read_peers_file
 from cairn.cli.network.running import NoAnswer, ask
+from cairn.cli.network.validator_file import VALIDATOR_FILE, ValidatorFile, find_own_file
 from cairn.cli.node.home import Home
 from cairn.cli.options import CometbftBinary
 from cairn.cli.report import reported_errors
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue, find_binary
-from cairn.domain.errors import InvalidConfig, NodeError
-from cairn.domain.genesis import Genesis, parse_genesis
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import Genesis
+from cairn.domain.governance import ValidatorRecord
 from cairn.engine.abci.requests import BLOCKS_AFTER
-from cairn.store.directory import has_files
+from cairn.store.directory import has_files, names_in
 
 ASK_TIMEOUT_S = 10.0
 HOUR_S = 3_600
 TRUST_HOURS = 168
 """How long after `cairn join` the node may be started: CometBFT's own default."""
+_KEYS_ONLY = {VALIDATOR_FILE, COMETBFT_DIRECTORY, "priv_validator_state.json"}
 
 
 def join(
-    directory: Annotated[Path, typer.Argument(help="The home directory to make.", show_default=False)],
-    genesis: Annotated[Path, typer.Option(help="The network's genesis.json.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(help="The home directory to create.", metavar="DIR", show_default=False)],
+    genesis: Annotated[Path, typer.Option(help="The network's genesis.json.", metavar="FILE", show_default=False)],
     peers: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Nodes to connect to: `cometbft show-node-id --home HOME/cometbft`, host and p2p port of each.",
+            help="Nodes to connect to, as `cairn peers` prints them. By default, those in peers.json beside the "
+            "genesis.",
             metavar="ID@HOST:PORT,...",
             show_default=False,
         ),
-    ],
+    ] = None,
     host: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Address at which other nodes reach this one; this machine only unless given.", metavar="HOST"
+            help="Address at which other nodes reach this one; this machine only unless given.",
+            metavar="HOST",
+            show_default=False,
         ),
-    ] = LOOPBACK,
+    ] = None,
     base_port: Annotated[
-        int, typer.Option(help="First of the node's ports: API, then p2p, then CometBFT's RPC.", metavar="N")
-    ] = BASE_PORT,
+        int | None,
+        typer.Option(
+            help=f"First of the node's ports, by default {BASE_PORT}. In order: API, p2p, CometBFT's RPC, metrics, "
+            "CometBFT's metrics.",
+            metavar="N",
+            show_default=False,
+        ),
+    ] = None,
     state_sync: Annotated[
         str | None,
         typer.Option(
-            help="Start from a state snapshot. The CometBFT at this RPC address, which you trust, names the block; "
-            "further ones must agree.",
+            help="Start from a state snapshot. The first address is the RPC of a CometBFT that you trust: it names "
+            "the block. Any others must agree.",
             metavar="HOST:PORT,...",
         ),
     ] = None,
     closed: Annotated[
         bool,
-        typer.Option("--closed", help="Take connections of the --peers only, as a validator should."),
+        typer.Option("--closed", help="Accept connections from the --peers only, as a validator should."),
     ] = False,
     cometbft_binary: CometbftBinary = "",
 ) -> None:
-    """Make the home directory of a full node that joins a network. Needs the network's genesis and a peer."""
+    """Create the home directory of a node that joins a network. Needs the network's genesis and a peer.
+
+    If `cairn validator init` made keys in this directory, the node keeps them and its address. It is a validator if the
+    genesis names its key; otherwise it is a full node.
+    """
     with reported_errors():
         chain = read_genesis(genesis)
-        others = split_peers(peers)
-        home = Home(directory)
-        if has_files(directory):
-            raise InvalidConfig(f"{directory} is not empty; nothing was written")
+        made = find_own_file(directory)
+        check_fresh(directory, has_keys=made is not None)
+        site = site_of(directory, host, base_port) if made is None else check_site(made, host, base_port)
+        given = read_peers_file(genesis.with_name(PEERS_FILE), chain) if peers is None else split_peers(peers)
         trusted = {} if state_sync is None else state_sync_settings(state_sync.split(","), time.time())
         engine = CometBFT(find_binary(cometbft_binary), directory / COMETBFT_DIRECTORY)
         engine.check_version()
-        engine.run("init")
-        # Neighbours on one machine are told apart by their ports only.
-        site = Site(directory.resolve().name, host, base_port, is_alone=host != LOOPBACK)
-        write_home(home, engine, site, chain, Peers(tuple(others), is_closed=closed))
+        if made is None:
+            engine.run("init")
+        own_id = read_node_id(engine)
+        others = tuple(peer for peer in given if id_of(peer) != own_id)
+        validator = find_validator(chain, read_public_key(engine.home))
+        write_home(Home(directory), engine, site, chain, Peers(others, is_closed=closed or validator is not None))
         engine.configure(trusted)
-        print_what_peers_must_do(own_address(engine), others)
+        if validator is not None:
+            print(f"This node is the validator {validator.name}, with power {validator.power} of {total_power(chain)}.")
+        else:
+            print_what_peers_must_do(own_address(engine), others)
     print(f"Start the node with: cairn run --home {directory}")
 
 
-def read_genesis(path: Path) -> Genesis:
-    try:
-        genesis = parse_genesis(path.read_bytes())
-    except OSError as error:
-        raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
-    except NodeError as error:
-        raise InvalidConfig(f"{path}: {error.detail}") from None
-    if not genesis.validators:
-        raise InvalidConfig(f"{path} names no validators, so it is not the genesis of a network")
-    return genesis
+def site_of(directory: Path, host: str | None, base_port: int | None) -> Site:
+    host = LOOPBACK if host is None else host
+    # Neighbours on one machine are told apart by their ports only.
+    return Site(
+        directory.resolve().name, host, BASE_PORT if base_port is None else base_port, is_alone=host != LOOPBACK
+    )
+
+
+def check_site(made: ValidatorFile, host: str | None, base_port: int | None) -> Site:
+    """Where the others expect the node. Raises `InvalidConfig` for another place."""
+    site = made.site
+    if host not in (None, site.host) or base_port not in (None, site.api_port):
+        raise InvalidConfig(
+            f"{VALIDATOR_FILE} says that this node is at {site.host} with the base port {site.api_port}, and so the "
+            "others look for it there: leave out --host and --base-port"
+        )
+    return site
+
+
+def check_fresh(directory: Path, has_keys: bool) -> None:
+    """Check that the home is empty, or holds keys and nothing else. Raises `InvalidConfig`."""
+    if not has_keys and has_files(directory):
+        raise InvalidConfig(f"{directory} is not empty; nothing was written")
+    others = {*names_in(directory), *names_in(directory / COMETBFT_DIRECTORY / "data")} - _KEYS_ONLY
+    if has_keys and others:
+        raise InvalidConfig(f"{directory} has been used already ({min(others)} is there); nothing was written")
+
+
+def find_validator(chain: Genesis, public_key: bytes) -> ValidatorRecord | None:
+    return next((each for each in chain.validators if each.public_key == public_key), None)
+
+
+def total_power(chain: Genesis) -> int:
+    return sum(each.power for each in chain.validators)
 
 
 def state_sync_settings(servers: Sequence[str], now: float) -> dict[str, TomlValue]:

@@ -52,9 +52,11 @@ class Peers:
         }
 
     def with_peers(self, added: Iterable[str]) -> "Peers":
-        """With these peers too; those of the same id are replaced."""
+        """With these peers too; those of the same id or address are replaced."""
         new = {id_of(peer): peer for peer in added}
-        listed = (*(peer for peer in self.listed if id_of(peer) not in new), *new.values())
+        addresses = set(map(address_of, new.values()))
+        kept = (peer for peer in self.listed if id_of(peer) not in new and address_of(peer) not in addresses)
+        listed = (*kept, *new.values())
         return Peers(listed, tuple(each for each in self.ids if each not in new), self.is_closed)
 
     def without(self, removed: Iterable[str]) -> "Peers":
@@ -68,6 +70,14 @@ class Peers:
 
 def id_of(peer: str) -> str:
     return peer.partition("@")[0]
+
+
+def address_of(peer: str) -> str:
+    return peer.partition("@")[2]
+
+
+def host_of(peer: str) -> str:
+    return address_of(peer).rpartition(":")[0]
 
 
 def split_peers(text: str, option: str = "--peers") -> list[str]:
@@ -90,15 +100,20 @@ def read_peers(engine: CometBFT) -> Peers:
 
 def own_address(engine: CometBFT) -> str:
     """ID@HOST:PORT, as other nodes list this one. Raises `InvalidConfig`."""
+    section = _read_p2p(engine)
+    address = str(section.get("external_address") or section.get("laddr", ""))
+    return f"{read_node_id(engine)}@{address.removeprefix('tcp://')}"
+
+
+def read_node_id(engine: CometBFT) -> str:
+    """The id that a node's key gives it. Raises `InvalidConfig`."""
     path = engine.home / "config" / "node_key.json"
     try:
         key = base64.b64decode(json.loads(path.read_bytes())["priv_key"]["value"], validate=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidConfig(f"cannot read the key in {path}: {error}") from None
-    section = _read_p2p(engine)
-    address = str(section.get("external_address") or section.get("laddr", ""))
     # An Ed25519 key in Go is the private half, then the public one.
-    return f"{hashlib.sha256(key[32:]).digest()[:20].hex()}@{address.removeprefix('tcp://')}"
+    return hashlib.sha256(key[32:]).digest()[:20].hex()
 
 
 def _read_p2p(engine: CometBFT) -> dict[str, object]:
@@ -114,19 +129,19 @@ def _split(text: object) -> list[str]:
 
 
 def peers(
-    home: Annotated[Path, typer.Option(help="The node's home directory.", show_default=False)],
+    home: Annotated[Path, typer.Option(help="The node's home directory.", metavar="DIR", show_default=False)],
     add: Annotated[
-        list[str] | None, typer.Option(help="List this node. May be repeated.", metavar="ID@HOST:PORT")
+        list[str] | None, typer.Option(help="Add this node to the list. May be repeated.", metavar="ID@HOST:PORT")
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option(help="List this node no longer. May be repeated.", metavar="ID")
+        list[str] | None, typer.Option(help="Remove this node from the list. May be repeated.", metavar="ID")
     ] = None,
     closed: Annotated[
         bool | None,
-        typer.Option("--closed/--open", help="Take listed nodes only, as a validator should; or take others too."),
+        typer.Option("--closed/--open", help="Accept listed nodes only, as a validator should; or accept others too."),
     ] = None,
 ) -> None:
-    """Show and change which nodes a node is connected to. A change counts from the node's next start."""
+    """Show or change the nodes that a node connects to. Changes take effect when it next starts."""
     with reported_errors():
         engine = CometBFT(Path(), home / COMETBFT_DIRECTORY)
         old = read_peers(engine)

@@ -75,21 +75,26 @@ class RemoteNetwork:
             raise CommandFailed(f"the node's answer cannot be read: {error.detail}") from None
         self.governance = Governance(shown.sequence, validators, admins=admins)
 
-    def choose(self, home: Path | None, public_key: str | None, name: str | None) -> ValidatorRecord:
+    def choose(self, home: Path | None, public_key: str | None, file: Path | None, name: str | None) -> ValidatorRecord:
         """The validator with this key; with this name only when no key is given."""
-        if home is None and public_key is None:
+        if home is None and public_key is None and file is None:
             found = [each for each in self.governance.validators if each.name == name]
             if name is None or len(found) != 1:
                 raise InvalidConfig(
-                    "name one validator: --home, --public-key or --name"
+                    "name one validator: --home, --public-key, --file or --name"
                     if name is None
                     else f"{len(found)} validators are called {name}; name one by --public-key"
                 )
             return found[0]
-        validator = self.governance.find(choose_key(home, public_key))
+        validator = self.governance.find(choose_key(home, public_key, file))
         if validator is None:
             raise InvalidConfig("this is not a validator of the network")
         return validator
+
+    def find_namesake(self, name: str) -> ValidatorRecord | None:
+        """Whom a new key of this name stands in for: the only validator that is called so."""
+        found = [each for each in self.governance.validators if name and each.name == name]
+        return found[0] if len(found) == 1 else None
 
     def change(self, wanted: ValidatorRecord | Admins, how: Signing) -> None:
         """Have the network change one validator or its administrators, or write that change to a file to sign."""
@@ -104,7 +109,7 @@ class RemoteNetwork:
             raise InvalidConfig(f"the network would refuse it: {refusal.detail}") from None
         except NodeError as error:
             raise InvalidConfig(error.detail) from None
-        keys = read_keys(how.key_files)
+        keys = read_keys(how.key_files, how.stored_keys)
         self._warn_of_silent(unsigned)
         show_and_ask(self.chain, unsigned, how.yes)
         signed = with_signatures(unsigned, keys, self.chain)

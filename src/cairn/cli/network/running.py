@@ -24,6 +24,7 @@ from cairn.cli.network.homes import LOOPBACK
 from cairn.cli.node.home import Home
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, die_with_parent
 from cairn.config import load_settings
+from cairn.domain.answers import NOT_KNOWN
 from cairn.domain.errors import InvalidConfig
 from cairn.early_stop import Terminal
 
@@ -114,7 +115,7 @@ class RunningNode:
 def reason_in(readiness: Any) -> str:
     """Why /ready is 503, in one line."""
     checks = readiness.get("checks", {})
-    reasons = [check for check in dict.fromkeys(checks.values()) if check != "ok"]
+    reasons = [check for check in dict.fromkeys(checks.values()) if check not in ("ok", NOT_KNOWN)]
     return "; ".join(reasons) or str(readiness.get("detail", readiness.get("status", "not ready")))
 
 

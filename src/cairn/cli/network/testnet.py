@@ -1,6 +1,6 @@
 """`cairn testnet`: make the homes of a whole network, and run it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +9,12 @@ import typer
 
 from cairn.cli.network.homes import BASE_PORT, Site, make_network, plan_sites
 from cairn.cli.network.running import run_network
-from cairn.cli.node.home import build_genesis, random_chain_id, read_address
-from cairn.cli.options import CometbftBinary
-from cairn.cli.report import reported_errors, warn
+from cairn.cli.node.home import build_genesis, random_chain_id
+from cairn.cli.node.public_keys import DEV_NAMES, warn_of_public_keys
+from cairn.cli.options import CometbftBinary, KeysDirectory, keystore_in
+from cairn.cli.report import reported_errors
+from cairn.cli.wallet.key_files import Keystore
+from cairn.cli.wallet.parties import find_party, read_balances
 from cairn.cometbft import CometBFT, find_binary
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
@@ -27,29 +30,32 @@ DEV_ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
 Balances = Annotated[
     list[str] | None,
     typer.Option(
-        help="A first balance, in wei or as 1000coins; dev accounts unless given. May be repeated.",
-        metavar="ADDRESS=AMOUNT",
+        help="Initial balance of an address or a stored key, in wei or as 1000coins; dev accounts unless given. "
+        "May be repeated.",
+        metavar="ACCOUNT=AMOUNT",
     ),
 ]
 Administrators = Annotated[
     list[str] | None,
     typer.Option(
-        help="Administrator, who may change the validators; three dev accounts unless given. May be repeated.",
-        metavar="ADDRESS",
+        help="An administrator, who may change the validators. Required with --alloc; by default, three dev accounts. "
+        "May be repeated.",
+        metavar="ACCOUNT",
     ),
 ]
 FeeRecipients = Annotated[
     list[str] | None,
     typer.Option(
-        help="Account for the fees of a validator's blocks: one for all, or one each. Without it they are lost.",
-        metavar="ADDRESS",
+        help="Account that receives the fees of a validator's blocks: one for all, or one each. Without it, the fees "
+        "are lost.",
+        metavar="ACCOUNT",
     ),
 ]
 
 
 def make_testnet(
     directory: Annotated[
-        Path, typer.Argument(help="The directory for the nodes' home directories.", show_default=False)
+        Path, typer.Argument(help="The directory for the nodes' home directories.", metavar="DIR", show_default=False)
     ],
     validators: Annotated[int, typer.Option(help="Number of validators.", metavar="N", min=1, max=MOST_VALIDATORS)] = 4,
     full_nodes: Annotated[
@@ -57,36 +63,45 @@ def make_testnet(
     ] = 0,
     hosts: Annotated[
         str | None,
-        typer.Option(help="Hosts of the nodes, validators first; this machine unless given.", metavar="HOST,HOST,..."),
+        typer.Option(help="Hosts of the nodes, validators first. By default, this machine.", metavar="HOST,HOST,..."),
     ] = None,
     base_port: Annotated[
-        int, typer.Option(help="First port of a host's first node: API, then p2p, then CometBFT's RPC.", metavar="N")
+        int,
+        typer.Option(
+            help="First port of a host's first node. Each node's ports, in order: API, p2p, CometBFT's RPC, metrics, "
+            "CometBFT's metrics.",
+            metavar="N",
+        ),
     ] = BASE_PORT,
     chain_id: Annotated[
-        int | None, typer.Option(help="A dev chain's unless given; a random one with --alloc.", metavar="N")
+        int | None, typer.Option(help="Chain id. By default a dev chain's, or a random one with --alloc.", metavar="N")
     ] = None,
     alloc: Balances = None,
     admin: Administrators = None,
     threshold: Annotated[
-        int | None, typer.Option(help="How many administrators must sign; more than half unless given.", metavar="N")
+        int | None, typer.Option(help="How many administrators must sign; by default, more than half.", metavar="N")
     ] = None,
     fee_recipient: FeeRecipients = None,
+    keys: KeysDirectory = None,
     cometbft_binary: CometbftBinary = "",
     run: Annotated[
         bool,
         typer.Option(
-            "--run", help="Run all nodes on this machine, with a live table. Makes the network first if needed."
+            "--run", help="Run all nodes on this machine, with a live table. Creates the network first if needed."
         ),
     ] = False,
 ) -> None:
-    """Make the home directories of a network, on this machine or on several; with --run, also run it."""
+    """Create the home directories of a network, for this machine or several. With --run, run it as well."""
     with reported_errors():
         if not (run and is_directory(directory) and has_files(directory)):
             binary = find_binary(cometbft_binary)
             CometBFT(binary, directory).check_version()
             sites = plan_sites(validators + full_nodes, split_hosts(hosts), base_port)
-            genesis = choose_genesis(chain_id, alloc or [], choose_admins(admin or [], threshold))
-            recipients = choose_recipients(fee_recipient or [], validators)
+            keystore = keystore_in(keys)
+            admins = choose_admins(read_accounts(admin or [], keystore, "--admin"), threshold)
+            genesis = choose_genesis(chain_id, read_balances(alloc or [], keystore), admins)
+            check_own_admins(genesis, is_chosen=bool(admin))
+            recipients = choose_recipients(read_accounts(fee_recipient or [], keystore, "--fee-recipient"), validators)
             make_network(directory, binary, sites, genesis, recipients)
             describe(directory, genesis, sites, validators)
         code = run_network(directory, cometbft_binary) if run else 0
@@ -100,7 +115,11 @@ def split_hosts(text: str | None) -> list[str]:
     return hosts
 
 
-def choose_genesis(chain_id: int | None, alloc: Sequence[str], admins: Admins) -> Genesis:
+def read_accounts(given: Sequence[str], keystore: Keystore, option: str) -> list[Address]:
+    return [find_party(text, keystore, option).address for text in given]
+
+
+def choose_genesis(chain_id: int | None, alloc: Mapping[Address, int], admins: Admins) -> Genesis:
     """A genesis with the current time, with dev accounts unless others are given. Its validators are added later."""
     dev = dev_genesis()
     if chain_id is None:
@@ -111,8 +130,17 @@ def choose_genesis(chain_id: int | None, alloc: Sequence[str], admins: Admins) -
     return msgspec.structs.replace(genesis, alloc=balances, admins=admins)
 
 
-def choose_admins(given: Sequence[str], threshold: int | None) -> Admins:
-    addresses = tuple(read_address(text, "--admin") for text in given) or DEV_ADMINS
+def check_own_admins(genesis: Genesis, is_chosen: bool) -> None:
+    """Check that dev accounts do not administer a network that holds somebody's coins. Raises `InvalidConfig`."""
+    if not is_chosen and not genesis.alloc.keys() <= DEV_NAMES.keys():
+        raise InvalidConfig(
+            "--alloc gives coins to your own accounts, so --admin must name who administers the network: without it "
+            "dev accounts would, and with their public keys anybody could replace the validators"
+        )
+
+
+def choose_admins(given: Sequence[Address], threshold: int | None) -> Admins:
+    addresses = tuple(given) or DEV_ADMINS
     if len(set(addresses)) != len(addresses):
         raise InvalidConfig("--admin: an address is given twice")
     if len(addresses) > MAX_ADMINS:
@@ -123,16 +151,15 @@ def choose_admins(given: Sequence[str], threshold: int | None) -> Admins:
     return Admins(needed, addresses)
 
 
-def choose_recipients(given: Sequence[str], validators: int) -> list[Address] | list[None]:
+def choose_recipients(given: Sequence[Address], validators: int) -> list[Address] | list[None]:
     """One for each validator; None where nobody is to have its fees."""
     if not given:
         return [None] * validators
-    addresses = [read_address(text, "--fee-recipient") for text in given]
-    if len(addresses) == 1:
-        return addresses * validators
-    if len(addresses) != validators:
-        raise InvalidConfig(f"--fee-recipient is given {len(addresses)} times for {validators} validators")
-    return addresses
+    if len(given) == 1:
+        return [given[0]] * validators
+    if len(given) != validators:
+        raise InvalidConfig(f"--fee-recipient is given {len(given)} times for {validators} validators")
+    return list(given)
 
 
 def describe(directory: Path, genesis: Genesis, sites: Sequence[Site], validators: int) -> None:
@@ -148,10 +175,4 @@ def describe(directory: Path, genesis: Genesis, sites: Sequence[Site], validator
     admins = genesis.admins
     assert admins is not None
     print(f"Administrators ({admins.threshold} must sign): {', '.join(map(checksum_address, admins.addresses))}")
-    public = {address for address, _ in DEV_KEYS}
-    if public & {*genesis.alloc, *admins.addresses}:
-        warn(
-            "THE KEYS OF THE DEV ACCOUNTS ARE PUBLIC: anybody who reaches this network can spend their balances"
-            + (" and, as administrators, take it over" if public & set(admins.addresses) else "")
-            + ". Use it for tests only; --alloc and --admin name your own accounts"
-        )
+    warn_of_public_keys(genesis)

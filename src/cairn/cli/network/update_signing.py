@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cairn.cli.network.homes import read_public_key
+from cairn.cli.network.validator_file import read_validator_file
+from cairn.cli.options import keystore_in
 from cairn.cli.report import CommandFailed, warn
 from cairn.cli.screen import print_pairs
 from cairn.cli.wallet.key_files import parse_private_key
+from cairn.cli.wallet.parties import find_party
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
 from cairn.domain.crypto import address_of_key, checksum_address, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
@@ -36,6 +39,8 @@ class Signing:
     """How an update is signed and what becomes of it, as the command line says."""
 
     key_files: Sequence[Path]
+    stored_keys: Sequence[str]
+    """Names of encrypted keys on this machine."""
     out: Path | None
     """Where to write it for others to sign, instead of submitting it."""
     timeout_s: float
@@ -61,9 +66,12 @@ def show_and_ask(chain: ChainIdentity, update: Update, yes: bool) -> None:
         raise CommandFailed(f"a validator is called {update.validator.name} already; --yes adds a second key")
 
 
-def choose_key(home: Path | None, public_key: str | None) -> bytes:
-    if (home is None) == (public_key is None):
-        raise InvalidConfig("name the validator by --home or by --public-key")
+def choose_key(home: Path | None, public_key: str | None, file: Path | None = None) -> bytes:
+    """The validator's public key, as one of three options names it. Raises `InvalidConfig`."""
+    if [home, public_key, file].count(None) != 2:
+        raise InvalidConfig("name the validator by --home, by --public-key or by --file")
+    if file is not None:
+        return read_validator_file(file).public_key
     if home is not None:
         engine = CometBFT(Path(), home / COMETBFT_DIRECTORY)
         # CometBFT makes a key file even then, and never signs with it.
@@ -76,9 +84,11 @@ def choose_key(home: Path | None, public_key: str | None) -> bytes:
         raise InvalidConfig(f"--public-key: {error.detail}") from None
 
 
-def read_keys(paths: Sequence[Path]) -> dict[Address, bytes]:
-    """The administrators' private keys, by address."""
-    return {address_of_key(key): key for key in map(read_key, paths)}
+def read_keys(paths: Sequence[Path], stored: Sequence[str]) -> dict[Address, bytes]:
+    """The administrators' private keys, by address. Those with a name are encrypted: their passwords are asked for."""
+    keystore = keystore_in(None)
+    unlocked = [find_party(name, keystore, "--key").unlock(None) for name in stored]
+    return {address_of_key(key): key for key in (*map(read_key, paths), *unlocked)}
 
 
 def with_signatures(update: Update, keys: Mapping[Address, bytes], chain: ChainIdentity) -> Update:
@@ -92,7 +102,7 @@ def with_signatures(update: Update, keys: Mapping[Address, bytes], chain: ChainI
 
 
 def read_key(path: Path) -> bytes:
-    """A private key from a file. Raises `InvalidConfig`, also when others may read the file."""
+    """A private key from a file. Raises `InvalidConfig`, including when others may read the file."""
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise InvalidConfig(f"{path} can be read by others: chmod 600 {path}")
@@ -149,6 +159,8 @@ def dangers_of(update: Update) -> list[str]:
         follows = "changes only the one with this key" if before.power else "adds another key, and removes none"
         others = "1 other validator is" if before.namesakes == 1 else f"{before.namesakes} other validators are"
         dangers.append(f"{others} called {wanted.name}, too: this {follows}.")
+    if wanted.power and not before.power and wanted.fee_recipient == wanted.engine_address:
+        dangers.append("Nobody has the key of the account that its fees go to: without --fee-recipient they are lost.")
     may_fail = tolerated(_total_after(update))
     if not before.power and wanted.power > may_fail:
         dangers.append("Until this validator's node runs and has caught up, the network stands still.")

@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cairn.cli.node.dev_chain import MOST_ACCOUNTS, DevChainSpec, build_dev_chain, print_dev_banner, print_dev_facts
+from cairn.cli.node.dev_chain import DevChainSpec, build_dev_chain, print_dev_banner, print_dev_facts
 from cairn.cli.node.home import make_data_directory
 from cairn.cli.node.narration import Gate, LineFormat, Narrator, TextFormat, json_lines
 from cairn.cli.node.run import print_listening, warn_of_useless_snapshots
-from cairn.cli.options import MORE_SETTINGS, flags_given, with_settings
+from cairn.cli.operate.idle_settings import FOR_NETWORK
+from cairn.cli.options import MORE_SETTINGS, GasPrice, flags_given, with_settings
 from cairn.cli.report import reported_errors, warn
 from cairn.cli.screen import has_colour
 from cairn.config import EXIT_FATAL, Settings, load_settings
@@ -27,40 +29,43 @@ from cairn.store.state_file import check_place, hold_state_file, load_state, sav
 from cairn.temporary import keep, temporary_directory
 
 
-@with_settings("port", "block_time_s")
+@with_settings("port", "block_time_s", idle=("engine", *FOR_NETWORK))
 def dev(
-    accounts: Annotated[
-        int, typer.Option(help="Number of funded accounts.", min=1, max=MOST_ACCOUNTS, metavar="N")
-    ] = len(DEV_KEYS),
+    accounts: Annotated[int, typer.Option(help="Number of funded accounts, 1 to 100.", metavar="N")] = len(DEV_KEYS),
     balance: Annotated[
-        str, typer.Option(help="First balance of each account, in coins, or with a unit: 5gwei.", metavar="COINS")
+        str, typer.Option(help="Initial balance of each. A number without a unit is in coins.", metavar="AMOUNT")
     ] = str(DEV_BALANCE // COIN),
     mnemonic: Annotated[
-        str, typer.Option(help="Words that the accounts are derived from (BIP-39, m/44'/60'/0'/0/N).", metavar="WORDS")
+        str,
+        typer.Option(
+            help="Your own mnemonic (BIP-39) to derive the accounts from.", metavar="WORDS", show_default=False
+        ),
     ] = DEV_MNEMONIC,
     chain_id: Annotated[
         int, typer.Option(help="Chain id, which every signature includes.", metavar="N")
     ] = DEV_CHAIN_ID,
-    gas_price: Annotated[int, typer.Option(help="Minimum price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
+    gas_price: GasPrice = GWEI,
     max_data_bytes: Annotated[
         int,
         typer.Option(
-            help="Most bytes of data in a transfer, 0 to 256; 0 forbids it.", metavar="N", rich_help_panel=MORE_SETTINGS
+            help="Maximum bytes of data in a transfer, 0 to 256; 0 forbids data.",
+            metavar="N",
+            rich_help_panel=MORE_SETTINGS,
         ),
     ] = MAX_DATA_BYTES,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Keep the chain in this directory. Without it, the chain is deleted when the node stops."),
+        typer.Option(help="Keep the chain in this directory instead of deleting it on stop.", metavar="DIR"),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Load the chain from this file if it exists, and save it there on stop.", metavar="FILE"),
+        typer.Option(help="Load the chain from this file, if it exists, and save it there.", metavar="FILE"),
     ] = None,
     load_from: Annotated[
         Path | None,
         typer.Option(
             "--load-state",
-            help="Load the chain from a file that --state has saved, and leave the file as it is.",
+            help="Load the chain from a file that --state saved. The file is not changed.",
             metavar="FILE",
             rich_help_panel=MORE_SETTINGS,
         ),
@@ -70,7 +75,7 @@ def dev(
         bool,
         typer.Option(
             "--until-stdin-ends",
-            help="Stop when standard input ends: given a pipe, the node ends with the program that started it.",
+            help="Stop when standard input ends. Given a pipe, the node stops with the program that started it.",
             rich_help_panel=MORE_SETTINGS,
         ),
     ] = False,
@@ -130,7 +135,7 @@ def standard_input() -> int:
 def save_or_keep(directory: Path, genesis: Genesis, state: Path, had_chain: bool) -> None:
     """Save the chain to the file. If that fails, its temporary directory is kept, and the error names it.
 
-    Raises `InvalidConfig`, also when the directory `had_chain` and has lost it.
+    Raises `InvalidConfig`, including when the directory `had_chain` and has lost it.
     """
     if had_chain and not holds_chain(directory):
         raise InvalidConfig(
@@ -178,6 +183,7 @@ def run_dev_chain(
         chain.keys,
         observing=observing,
         parent_pipe=parent_pipe,
+        home=None if is_temporary else path,
         is_temporary=is_temporary,
     )
     return node.run(announce)
@@ -194,7 +200,11 @@ def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
         make_data_directory(given)
         yield given, f"{given} (kept)"
         return
-    with temporary_directory("cairn-dev-") as path:
+    try:
+        parent = Path(tempfile.gettempdir())
+    except FileNotFoundError as failure:
+        raise InvalidConfig(f"{failure.strerror}: set TMPDIR to one, or keep the chain with --data-dir") from None
+    with temporary_directory("cairn-dev-", parent) as path:
         yield path, f"{path} (temporary: removed at the end; --data-dir keeps a chain)"
 
 

@@ -33,6 +33,8 @@ def build_dev_chain(
     chain_id: int, accounts: int, balance: str, mnemonic: str, gas_price: int, max_data_bytes: int = MAX_DATA_BYTES
 ) -> DevChainSpec:
     """The chain with these accounts and rules. Raises `InvalidConfig` that names what is out of range."""
+    if not 1 <= accounts <= MOST_ACCOUNTS:
+        raise InvalidConfig(f"--accounts: expected 1 to {MOST_ACCOUNTS}, got {accounts}")
     words = " ".join(mnemonic.split())
     keys = dict(_derive_keys(words, accounts))
     # Plain numbers are coins here, as on other dev chains.
@@ -73,14 +75,15 @@ def print_dev_banner(chain: DevChainSpec, settings: Settings, data_dir: str, url
         f"Data        {data_dir}",
         *([f"Explorer    {url}/"] if settings.explorer else []),
         f"API         {url}/docs",
+        f"JSON-RPC    {url}/rpc",
         f"Events      ws{url.removeprefix('http')}/events",
         "Web pages   on localhost, any port, may read and submit what is already signed",
         f"            {_who_may_all(settings)}",
         "",
         "The node signs for these accounts, so this is a whole transfer:",
-        f"""  curl {url}/tx -H 'content-type: application/json' \\""",
+        f"""  curl {url}/tx -H 'content-type: application/json' -H 'idempotency-key: first' \\""",
         f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1 % len(accounts)]}","value":1,"gas":21000}}'""",
-        """Sent again it pays again, unless both have the same key: -H 'idempotency-key: "order 1"'""",
+        "Sent again with the same idempotency-key, it is paid once; another key pays again.",
         "",
     ]
     print_lines(lines)
@@ -106,7 +109,7 @@ def _who_knows_the_keys_of(chain: DevChainSpec) -> str:
 
 def _who_may_all(settings: Settings) -> str:
     if settings.cors_origins:
-        return f"these may do everything, also have the node sign: {', '.join(settings.cors_origins)}"
+        return f"these may do everything, including having the node sign: {', '.join(settings.cors_origins)}"
     return "to have the node sign for one, list it: --cors-origins http://localhost:3000"
 
 

@@ -6,11 +6,10 @@ has held a chain.
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.cli.amounts import parse_amount
 from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable
@@ -122,23 +121,17 @@ def build_genesis(
     chain_id: int,
     gas_price: int,
     block_gas_limit: int,
-    alloc: Sequence[str],
+    balances: Mapping[Address, int],
     signer: bytes,
     max_data_bytes: int = MAX_DATA_BYTES,
 ) -> Genesis:
     """A genesis with the current time. Raises `InvalidConfig` that names what is out of range."""
-    balances: dict[Address, int] = {}
-    for text in alloc:
-        address, amount = parse_alloc(text)
-        if address in balances:
-            raise InvalidConfig(f"--alloc {text}: the address is given twice")
-        balances[address] = amount
     genesis = Genesis(
         chain_id,
         int(time.time()),
         gas_price,
         block_gas_limit,
-        balances,
+        dict(balances),
         signer=signer,
         max_data_bytes=max_data_bytes,
     )
@@ -153,11 +146,3 @@ def read_address(text: str, option: str) -> Address:
         return parse_address(text, option)
     except InvalidField as error:
         raise InvalidConfig(error.detail) from None
-
-
-def parse_alloc(text: str) -> tuple[Address, int]:
-    """Read ADDRESS=AMOUNT, the amount in wei or with its unit."""
-    spelled, equals, amount = text.partition("=")
-    if not equals:
-        raise InvalidConfig(f"--alloc {text}: expected ADDRESS=AMOUNT")
-    return read_address(spelled, f"--alloc {text}"), parse_amount(amount, f"--alloc {text}")

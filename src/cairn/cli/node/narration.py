@@ -1,4 +1,4 @@
-"""What `cairn dev` prints while it runs: a line for each block and each transaction, as text or as JSON.
+"""What `cairn dev` prints while it runs: a line for each block, transaction and refusal, as text or as JSON.
 
 The core only records what happened. A thread formats and writes it, so a terminal that does not read delays no block.
 When more happens than anybody can read, or than the reader takes, it is counted instead.
@@ -16,7 +16,8 @@ import msgspec
 import typer
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.screen import PatientFile, data_text, shortened
+from cairn.cli.screen import PatientFile, data_text, printable, shortened
+from cairn.domain.answers import queued_reason
 from cairn.domain.crypto import checksum_address
 from cairn.domain.references import reference_of
 from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
@@ -26,7 +27,7 @@ INTERVAL_S = 0.25
 MOST_TXS = 20
 """Transactions printed one by one in an interval; a block that would exceed it is one line with their number."""
 MOST_THINGS = 20
-"""Blocks, drops and reverts printed in an interval; the others are counted."""
+"""Blocks, refusals and other things printed in an interval; the others are counted."""
 FLUSH_TIMEOUT_S = 0.5
 """How long a core that stops waits for the reader."""
 
@@ -48,11 +49,32 @@ class SeenDrop:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenQueued:
+    tx: Tx
+    missing_nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRefusal:
+    code: str
+    reason: str
+    tx: Tx | None
+
+
+@dataclass(frozen=True, slots=True)
 class SeenRevert:
     height: int
 
 
-Seen = SeenBlock | SeenDrop | SeenRevert
+Small = SeenDrop | SeenQueued | SeenRefusal | SeenRevert
+Seen = SeenBlock | Small
+_NAMES: dict[type[Small], str] = {
+    SeenDrop: "drops",
+    SeenQueued: "queued",
+    SeenRefusal: "refusals",
+    SeenRevert: "reverts",
+}
+"""Of those that are only counted."""
 
 
 @dataclass(slots=True)
@@ -74,11 +96,11 @@ class Interval:
         self.txs += len(txs)
         self.seen.append(SeenBlock(block.header.height, block.hash, block.header.timestamp, count, txs))
 
-    def add(self, seen: SeenDrop | SeenRevert) -> None:
+    def add(self, seen: Small) -> None:
         if len(self.seen) < MOST_THINGS:
             self.seen.append(seen)
         else:
-            self.skipped["drops" if isinstance(seen, SeenDrop) else "reverts"] += 1
+            self.skipped[_NAMES[type(seen)]] += 1
 
 
 LineFormat = Callable[[Interval], Iterable[str]]
@@ -130,10 +152,16 @@ class Narrator:
     def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._add(SeenDrop(tx_hash, reason))
 
+    def saw_queued(self, tx: Tx, missing_nonce: int) -> None:
+        self._add(SeenQueued(tx, missing_nonce))
+
+    def saw_refusal(self, code: str, reason: str, tx: Tx | None) -> None:
+        self._add(SeenRefusal(code, reason, tx))
+
     def saw_revert(self, height: int) -> None:
         self._add(SeenRevert(height))
 
-    def _add(self, seen: SeenDrop | SeenRevert) -> None:
+    def _add(self, seen: Small) -> None:
         with self._lock:
             self._interval.add(seen)
         self._woken.set()
@@ -182,6 +210,12 @@ class TextFormat:
             return [f"{head}  {_number(seen.count, 'transactions')}", *map(self._transfer, seen.txs)]
         if isinstance(seen, SeenDrop):
             return [f"  {self._in('yellow', f'dropped: {seen.reason}')}  0x{seen.tx_hash.hex()}"]
+        if isinstance(seen, SeenQueued):
+            why = self._in("yellow", f"queued: {queued_reason(seen.missing_nonce)}")
+            return [f"  {why}{self._transfer(seen.tx)}"]
+        if isinstance(seen, SeenRefusal):
+            refused = f"  {self._in('red', f'refused: {seen.code}')}  {printable(seen.reason)}"
+            return [refused if seen.tx is None else f"{refused}{self._transfer(seen.tx)}"]
         return [self._in("magenta", f"reverted to block {seen.height}")]
 
     def _transfer(self, tx: Tx) -> str:
@@ -210,6 +244,11 @@ def _events(seen: Seen) -> list[dict[str, object]]:
         return [{"event": "txDropped", "txHash": "0x" + seen.tx_hash.hex(), "reason": seen.reason}]
     if isinstance(seen, SeenRevert):
         return [{"event": "reverted", "blockHeight": seen.height}]
+    if isinstance(seen, SeenQueued):
+        return [{"event": "txQueued", **_transfer_fields(seen.tx), "queuedReason": queued_reason(seen.missing_nonce)}]
+    if isinstance(seen, SeenRefusal):
+        fields = {} if seen.tx is None else _transfer_fields(seen.tx)
+        return [{"event": "txRefused", "code": seen.code, "detail": seen.reason, **fields}]
     block: dict[str, object] = {
         "event": "newBlock",
         "blockHeight": seen.height,
@@ -221,14 +260,16 @@ def _events(seen: Seen) -> list[dict[str, object]]:
 
 
 def _confirmed(tx: Tx, height: int) -> dict[str, object]:
+    return {"event": "txConfirmed", "blockHeight": height, **_transfer_fields(tx), "fee": tx.fee}
+
+
+def _transfer_fields(tx: Tx) -> dict[str, object]:
     return {
-        "event": "txConfirmed",
         "txHash": "0x" + tx.hash.hex(),
-        "blockHeight": height,
         "from": "0x" + tx.sender.hex(),
         "to": "0x" + tx.to.hex(),
         "value": tx.value,
-        "fee": tx.fee,
+        "nonce": tx.nonce,
         **({"data": "0x" + tx.data.hex()} if tx.data else {}),
         **({"reference": reference} if (reference := reference_of(tx.data)) else {}),
     }

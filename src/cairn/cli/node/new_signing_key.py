@@ -13,9 +13,11 @@ from cairn.store.signing_key import SigningKey, key_text
 
 
 def new_signing_key(
-    home: Annotated[Path, typer.Option(help="The home directory of a node that is stopped.", show_default=False)],
+    home: Annotated[
+        Path, typer.Option(help="The home directory of a node that is stopped.", metavar="DIR", show_default=False)
+    ],
 ) -> None:
-    """Make a new key to sign blocks with. The next block hands over to it: the old key signs that, and no more."""
+    """Create a new key for signing blocks. The old key signs one more block, which hands over to the new key."""
     with reported_errors():
         try:
             old, new = make_successor(Home(home))

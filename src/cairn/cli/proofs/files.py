@@ -49,7 +49,7 @@ def check_free(paths: list[Path], force: bool) -> None:
 
 
 def save(contents: Mapping[Path, bytes], force: bool) -> None:
-    """Write all of them. Raises `InvalidConfig`, also for one that exists, unless `force`."""
+    """Write all of them. Raises `InvalidConfig`, including for one that exists, unless `force`."""
     for path, content in contents.items():
         try:
             with path.open("wb" if force else "xb") as file:

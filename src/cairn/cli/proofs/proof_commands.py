@@ -18,12 +18,12 @@ TrustedGenesis = Annotated[
     Path | None,
     typer.Option(
         "--genesis",
-        help="genesis.json, to check the proof before it is saved. Without it, the node's own is used.",
+        help="genesis.json to check the proof with before it is saved. Without it, the node's own is used.",
         metavar="FILE",
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Wait = Annotated[
     float, typer.Option(help="Wait for signatures for at most this many seconds.", metavar="SECONDS", min=0)
 ]
@@ -31,7 +31,7 @@ WitnessUrls = Annotated[
     list[str] | None,
     typer.Option(
         "--witness",
-        help="URL of a witness, whose signature is added. May be given several times.",
+        help="URL of a witness whose signature is added. May be repeated.",
         metavar="URL",
         show_default=False,
     ),
@@ -52,7 +52,7 @@ def receipt(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that a payment is final. The file can be checked offline by anybody, with genesis.json alone.
+    """Prove that a payment is final. Anyone can check the file offline, with only genesis.json.
 
     The proof is checked here before it is saved.
     """
@@ -84,9 +84,9 @@ def statement(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Prove all that happened to an account: every change with its payments, opening and closing balance.
+    """Prove everything that happened to an account: every change with its payments, opening and closing balance.
 
-    The proof is checked before anything is written. Table and page are made from what it proves.
+    The proof is checked before anything is written. The table and the page are made from what it proves.
     """
     from cairn.cli.proofs.files import StatementOutputs
     from cairn.cli.proofs.saving import ProofSource
@@ -105,7 +105,7 @@ def check(
     at: Annotated[
         str | None,
         typer.Option(
-            help="A block that you trust already. The file must lead to it, and no signature is needed.",
+            help="A block that you already trust. The proof must lead to it; then no signature is needed.",
             metavar="HEIGHT:HASH",
             show_default=False,
         ),
@@ -113,16 +113,16 @@ def check(
     witness: Annotated[
         list[str] | None,
         typer.Option(
-            help="Public key of a witness that must have signed, in hex or base64. May be given several times.",
+            help="Public key of a witness that must have signed, in hex or base64. May be repeated.",
             metavar="KEY",
             show_default=False,
         ),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", help="Of a statement: write a table for spreadsheets here.", metavar="FILE")
+        Path | None, typer.Option("--csv", help="For a statement: write a table for spreadsheets here.", metavar="FILE")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Of a statement: write a page to print here.", metavar="FILE")
+        Path | None, typer.Option("--html", help="For a statement: write a page to print here.", metavar="FILE")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,

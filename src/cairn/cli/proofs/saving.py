@@ -193,7 +193,7 @@ class ProofNode:
         return raw, proven
 
     async def ends(self, begin: int | datetime, end: int | datetime | None, address: str) -> tuple[int, int]:
-        """The heights of the first and the last block. Raises `CommandFailed`, also when there is none in between."""
+        """The heights of the first and the last block. Raises `CommandFailed`, including when none is between."""
         if isinstance(begin, int) and isinstance(end, int):
             return begin, end
         # Not the latest of all: on a network, empty blocks at the end are signed with the next payment only.

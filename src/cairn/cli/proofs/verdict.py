@@ -66,7 +66,7 @@ def fork_json(fork: ProvenFork, genesis: Genesis) -> dict[str, Any]:
 def standing(finality: Finality) -> str:
     signed = finality.signed
     if signed is not None and signed.is_public_key:
-        return "VALID, BUT NO PROOF (a dev chain, whose key everybody has)"
+        return "VALID, BUT NO PROOF (a dev chain: its key is public)"
     return "PROVEN"
 
 

@@ -34,7 +34,7 @@ NewName = Annotated[str, typer.Argument(help="Name of the key.", metavar="NAME",
 
 @app.command()
 def new(name: NewName, keys: KeysDirectory = None, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
-    """Make a key and store it, encrypted with a password."""
+    """Create a key and store it, encrypted with a password."""
     with reported_errors(as_json):
         keystore = keystore_in(keys)
         keystore.check_new(name)
@@ -50,7 +50,7 @@ def import_key(
         Path | None,
         typer.Argument(
             help="File with a private key in hex, a keystore (version 3), or the words of a mnemonic. "
-            "Without it, standard input or a hidden prompt is read.",
+            "Without it, the key is read from standard input or a hidden prompt.",
             metavar="[FILE]",
             show_default=False,
         ),
@@ -63,9 +63,10 @@ def import_key(
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Import a key: a private key, a keystore file of any wallet, or the words of a mnemonic.
+    """Import a key: a private key, a keystore file from any wallet, or the words of a mnemonic.
 
-    A keystore file keeps its password. Secrets are never arguments: other users can see those, and shells record them.
+    A keystore file keeps its password. Secrets are never arguments, because other users can see those and shells record
+    them.
     """
     with reported_errors(as_json):
         keystore = keystore_in(keys)
@@ -105,7 +106,7 @@ def sign(
 ) -> None:
     """Sign a text, to prove that you hold a key (EIP-191, which wallets call personal_sign).
 
-    A transfer is signed by `cairn sign`. No signature made here can be one of a transfer.
+    To sign a transfer, use `cairn sign`. A signature made here is never valid for a transfer.
     """
     with reported_errors(as_json):
         signer = find_party(key, keystore_in(keys), "KEY")
@@ -159,4 +160,4 @@ def show_added(key: StoredKey, as_json: bool) -> None:
         print_json(described(key))
         return
     print_pairs([("name", key.name), ("address", checksum_address(key.address)), ("file", str(key.path))])
-    print("The file and its password are all there is: keep a copy of both. Nobody can recover either.")
+    print("Keep a copy of this file and of its password: nobody can recover either.")

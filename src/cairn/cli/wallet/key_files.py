@@ -30,6 +30,14 @@ _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 match_dev_name = re.compile(r"dev([0-9]+)").fullmatch
 
 
+def user_home() -> Path:
+    """The user's home directory, or / for one who has none, as container runtimes choose it."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
+
+
 def default_directory() -> Path:
     """CAIRN_KEYS, or cairn/keys where the XDG base directory specification puts a user's data."""
     chosen = os.environ.get("CAIRN_KEYS")
@@ -37,7 +45,7 @@ def default_directory() -> Path:
         return Path(chosen)
     data = os.environ.get("XDG_DATA_HOME", "")
     # A relative path there is invalid and is to be ignored, says the specification.
-    home = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    home = Path(data) if data.startswith("/") else user_home() / ".local" / "share"
     return home / "cairn" / "keys"
 
 

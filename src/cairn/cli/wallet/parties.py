@@ -1,8 +1,10 @@
-"""Sender and receiver as a user names them: an address, the name of a stored key, or dev0 to dev9."""
+"""Accounts as a user names them: an address, the name of a stored key, or dev0 to dev9."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cairn.cli.amounts import parse_amount
 from cairn.cli.node.home import read_address
 from cairn.cli.report import NoSuchItem
 from cairn.cli.wallet.key_files import Keystore, StoredKey, match_dev_name, read_password, unlock
@@ -22,6 +24,11 @@ class Party:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.spelled})" if self.name else self.spelled
+
+    @property
+    def title(self) -> str:
+        """The name, or else the address."""
+        return self.name or self.spelled
 
     @property
     def spelled(self) -> str:
@@ -62,3 +69,17 @@ def find_party(text: str, keystore: Keystore, label: str) -> Party:
         return Party(address, stored.name if stored else "", stored)
     stored = keystore.get(text)
     return Party(stored.address, stored.name, stored)
+
+
+def read_balances(alloc: Sequence[str], keystore: Keystore) -> dict[Address, int]:
+    """The first balances in the values of --alloc: ACCOUNT=AMOUNT. Raises as `find_party` does."""
+    balances: dict[Address, int] = {}
+    for text in alloc:
+        account, equals, amount = text.rpartition("=")
+        if not equals:
+            raise InvalidConfig(f"--alloc {text}: expected ACCOUNT=AMOUNT")
+        address = find_party(account, keystore, f"--alloc {text}").address
+        if address in balances:
+            raise InvalidConfig(f"--alloc {text}: the account is given twice")
+        balances[address] = parse_amount(amount, f"--alloc {text}")
+    return balances

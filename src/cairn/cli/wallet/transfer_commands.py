@@ -29,12 +29,17 @@ Sender = Annotated[
     str, party_argument("FROM", "Who pays: the name or address of a key (`cairn keys list`), or dev0 to dev9.")
 ]
 Recipient = Annotated[str, party_argument("TO", "Who is paid: an address, the name of a key, or dev0 to dev9.")]
-Amount = Annotated[str, typer.Argument(help="1.5coins, 20gwei, or whole wei.", metavar="AMOUNT", show_default=False)]
+Amount = Annotated[
+    str,
+    typer.Argument(
+        help="1.5coins or 20gwei. A whole number without a unit is in wei.", metavar="AMOUNT", show_default=False
+    ),
+]
 Nonce = Annotated[
-    int | None, typer.Option(help="Nonce of the transaction; the account's next one unless given.", metavar="N", min=0)
+    int | None, typer.Option(help="Nonce of the transaction; by default, the account's next one.", metavar="N", min=0)
 ]
 GasPrice = Annotated[
-    str | None, typer.Option(help="Price of a unit of gas, such as 2gwei; the chain's unless given.", metavar="AMOUNT")
+    str | None, typer.Option(help="Price of a unit of gas, such as 2gwei; by default, the chain's.", metavar="AMOUNT")
 ]
 MaxFee = Annotated[
     str | None,
@@ -42,14 +47,14 @@ MaxFee = Annotated[
 ]
 Tip = Annotated[
     str | None,
-    typer.Option(help="Paid above the chain's gas price, to be mined earlier.", metavar="AMOUNT"),
+    typer.Option(help="Paid on top of the chain's gas price, to be mined earlier.", metavar="AMOUNT"),
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(help='What it is for, such as "invoice 4711". Everybody can read it, for ever.', metavar="TEXT"),
+    typer.Option(help='What it is for, such as "invoice 4711". Anyone can read it, forever.', metavar="TEXT"),
 ]
 Data = Annotated[
-    str | None, typer.Option(help="The same as bytes, if it is not printable text: 0x and hex digits.", metavar="HEX")
+    str | None, typer.Option(help="Like --reference, for what is not printable text: 0x and hex digits.", metavar="HEX")
 ]
 
 
@@ -78,10 +83,8 @@ def send(
     to: Recipient,
     amount: Amount,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is confirmed.")] = False,
-    timeout: Annotated[
-        float, typer.Option(help="Seconds to wait until it is confirmed.", metavar="SECONDS", min=0)
-    ] = 60,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for confirmation.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for confirmation.", metavar="SECONDS", min=0)] = 60,
     reference: Reference = None,
     data: Data = None,
     nonce: Nonce = None,
@@ -93,7 +96,7 @@ def send(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Pay: sign on this machine, submit, and wait until a block holds the transaction.
+    """Pay: sign on this machine, submit, and wait until the transaction is in a block.
 
     The key never leaves this machine. At a terminal you are asked before anything is sent.
     """
@@ -117,7 +120,7 @@ def sign(
     max_fee: MaxFee = None,
     tip: Tip = None,
     chain_id: Annotated[
-        int | None, typer.Option(help="Chain id to sign for; the node's unless given.", metavar="N", min=1)
+        int | None, typer.Option(help="Chain id to sign for; by default, the node's.", metavar="N", min=1)
     ] = None,
     keys: KeysDirectory = None,
     password_file: PasswordFile = None,
@@ -126,7 +129,7 @@ def sign(
 ) -> None:
     """Sign a transfer without sending it; with --json, as the body that `POST /tx` takes.
 
-    With --nonce, --gas-price (or --max-fee) and --chain-id no node is asked: it works on a machine without a network.
+    With --nonce, --gas-price (or --max-fee) and --chain-id no node is asked, so it works on an offline machine.
     """
     from cairn.cli.look.display import Names
     from cairn.cli.wallet.transfers import read_note, read_order, read_price, show_signed, sign_order

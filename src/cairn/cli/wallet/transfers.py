@@ -74,6 +74,8 @@ class TransferOrder:
     """None means the sender's next nonce."""
     price: Price
     data: bytes = b""
+    is_plain_number: bool = False
+    """The amount was written without a unit, and so it is wei."""
 
     @property
     def gas(self) -> int:
@@ -91,7 +93,15 @@ def read_order(
         nonce,
         price,
         data,
+        amount.isdigit(),
     )
+
+
+def describe_unit(order: TransferOrder) -> str | None:
+    """What an amount without a unit means; None for any other, and for 0, which is 0 in every unit."""
+    if not order.is_plain_number or not order.value:
+        return None
+    return f"an amount without a unit is in wei: this is {format_amount(order.value)}, and 1coin is {COIN:,} wei"
 
 
 def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_file: Path | None) -> SignedTransfer:
@@ -159,6 +169,8 @@ class Sending:
             warn(f"{nonces}: no block can include it until they are sent")
         if not is_sure and sys.stdin.isatty():
             self._confirm(chain)
+        elif not self._as_json and (unit := describe_unit(self._order)):
+            warn(unit)
         account = Account(self._order.sender.unlock(password_file))
         try:
             # Exactly what was shown: the node, asked again, may tell of another chain or price.
@@ -228,6 +240,7 @@ class Sending:
             f"amount  {format_amount(self._order.value)}, and {fee}",
             *self._told_data(),
             f"chain   {chain.chain_id}, at {self._url}",
+            *([f"note    {unit}"] if (unit := describe_unit(self._order)) else []),
         ]
         Output(stderr=True).print(*lines, sep="\n")
         print("Send it? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -250,7 +263,8 @@ class Sending:
             )
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash
-        self._tell("sent", submitted.tx_hash)
+        self._tell("sent", f"{format_amount(order.value)} from {order.sender.title} to {order.to.title}")
+        self._tell("hash", submitted.tx_hash)
         if submitted.queued_reason is not None:
             self._tell("status", describe_pending(submitted.queued_reason))
         if wait_s is None:
@@ -307,7 +321,7 @@ async def find_dev_accounts(url: str) -> list[Address]:
 
 
 async def find_giver(node: AsyncClient, accounts: Sequence[Address], receiver: Address, cost: int) -> str | None:
-    """The name of the first dev account that can pay `cost` to `receiver`, and whose key everybody has."""
+    """The name of the first dev account that can pay `cost` to `receiver`, and whose key is public."""
     for index, (address, _) in enumerate(DEV_KEYS):
         is_asked = address in accounts and address != receiver
         if is_asked and (await node.account(checksum_address(address))).balance >= cost:

@@ -98,7 +98,7 @@ class Memory:
             check_finality(head.finality, Trust(self._genesis))
         except (msgspec.MsgspecError, InvalidProof) as error:
             raise DataUnusable(
-                f"{path} is damaged: restore it, or remove it to begin anew with the next block; "
+                f"{path} is damaged: restore it, or remove it to start over with the next block; "
                 f"what was seen before is then forgotten ({error})"
             ) from None
         return head

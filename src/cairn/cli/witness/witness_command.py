@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from cairn.cli.report import reported_errors
+from cairn.cli.wallet.key_files import user_home
 
-DEFAULT_PORT = 8646
+DEFAULT_PORT = 8647
 
 
 def witness(
@@ -19,7 +20,7 @@ def witness(
     state: Annotated[
         Path | None,
         typer.Option(
-            help=r"Directory of the key, of what was seen, and of evidence. "
+            help=r"Directory for the key, what was seen, and evidence. "
             r"\[cairn/witness in XDG_STATE_HOME or ~/.local/state]",
             metavar="DIR",
             show_default=False,
@@ -27,24 +28,23 @@ def witness(
     ] = None,
     peer: Annotated[
         list[str] | None,
-        typer.Option(
-            help="URL of another witness, to compare with what it has seen. May be given several times.", metavar="URL"
-        ),
+        typer.Option(help="URL of another witness, to compare what both have seen. May be repeated.", metavar="URL"),
     ] = None,
     interval: Annotated[
-        float, typer.Option(help="Seconds between two looks.", metavar="SECONDS", min=0.1, max=86_400)
+        float, typer.Option(help="Seconds between checks.", metavar="SECONDS", min=0.1, max=86_400)
     ] = 5.0,
     host: Annotated[str, typer.Option(help="Address to serve on.", metavar="HOST")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve on; 0 is any.", metavar="N", min=0, max=65_535)] = (
         DEFAULT_PORT
     ),
     once: Annotated[
-        bool, typer.Option("--once", help="Look once and end: exit code 0 if history was only appended to.")
+        bool, typer.Option("--once", help="Check once and stop: exit code 0 if history was only appended to.")
     ] = False,
 ) -> None:
-    """Watch that a chain's history is only appended to, countersign it, and keep evidence if it is not.
+    """Check that a chain's history is only appended to, countersign it, and keep evidence if it is not.
 
-    No validator and no copy of the chain: a few kilobytes. Run it where the chain's operator has no access.
+    A witness is no validator and keeps no copy of the chain, only a few kilobytes. Run it where the chain's operator
+    has no access.
     """
     from cairn.cli.witness.running import run_witness
 
@@ -55,4 +55,4 @@ def witness(
 
 def default_directory() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "cairn" / "witness"
+    return (Path(base) if base else user_home() / ".local" / "state") / "cairn" / "witness"

@@ -46,6 +46,8 @@ class InitChainRequest(msgspec.Struct, frozen=True):
     validators: Sequence[ValidatorPower]
     app_state: bytes
     initial_height: int
+    app_version: int
+    """In the consensus parameters of CometBFT's genesis; 0 if it has none."""
 
 
 class QueryResponse(msgspec.Struct, frozen=True):
@@ -118,6 +120,8 @@ class FinalizeBlockResponse(msgspec.Struct, frozen=True):
     app_hash: bytes
     validator_updates: Sequence[ValidatorPower] = ()
     """They take effect two heights later."""
+    app_version: int | None = None
+    """What the headers of the following blocks state; None if that does not change."""
 
 
 class OfferSnapshotRequest(msgspec.Struct, frozen=True):

@@ -136,7 +136,10 @@ def decode_request(payload: bytes) -> m.CheckTxRequest | Call:
 
 def _decode_init_chain(init: pb.RequestInitChain) -> m.InitChainRequest:
     return m.InitChainRequest(
-        [_decode_validator(update) for update in init.validators], init.app_state_bytes, init.initial_height
+        [_decode_validator(update) for update in init.validators],
+        init.app_state_bytes,
+        init.initial_height,
+        init.consensus_params.version.app,
     )
 
 
@@ -242,6 +245,8 @@ def _encode_finalize_block(outcome: m.FinalizeBlockResponse) -> bytes:
         finalized.tx_results.extend([filled] * len(list(equal)))
     for update in outcome.validator_updates:
         finalized.validator_updates.add(pub_key=pb.PublicKey(ed25519=update.public_key), power=update.power)
+    if outcome.app_version is not None:
+        finalized.consensus_param_updates.version.app = outcome.app_version
     finalized.app_hash = outcome.app_hash
     finalized.SetInParent()
     return _framed(response)

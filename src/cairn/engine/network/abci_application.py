@@ -12,6 +12,7 @@ import structlog
 
 from cairn import __version__
 from cairn.domain.errors import (
+    AnotherVersionNeeded,
     Fatal,
     InvalidBlock,
     NodeError,
@@ -28,7 +29,9 @@ from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.block_builder import BlockBuilder, tell_evidence
 from cairn.engine.network.checks import CheckQueue, Refusals
+from cairn.engine.network.halt import Halt
 from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
+from cairn.engine.network.network_log import name_of, tell_validator_changes
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
 from cairn.engine.network.proposal import propose, read_offer, read_strictly
@@ -66,8 +69,15 @@ class NetworkApplication:
         refusals: Refusals,
         clock: Callable[[], float],
         snapshots: Snapshots,
+        halt: Halt,
+        rules_since: int,
     ) -> None:
-        """`clock` gives Unix time, used only for the arrival time of transactions."""
+        """`clock` gives Unix time, used only for the arrival time of transactions.
+
+        `rules_since` is the first height with the rules of this program; 0 if the chain was begun with them.
+        """
+        self._halt = halt
+        self._rules_since = rules_since
         self._application = application
         self._blocks = BlockBuilder(application, chain)
         self._chain = chain
@@ -101,6 +111,12 @@ class NetworkApplication:
             raise WrongGenesis(f"app_state in CometBFT's genesis is of genesis 0x{theirs.hex()}, not 0x{ours.hex()}")
         if request.initial_height != 1:
             raise WrongGenesis(f"initial_height in CometBFT's genesis is {request.initial_height}, not 1")
+        # CometBFT takes ours where its genesis says nothing.
+        if request.app_version not in (0, RULES_VERSION):
+            raise AnotherVersionNeeded(
+                f"the network was begun with rules of version {request.app_version}, as CometBFT's genesis says; this "
+                f"program has version {RULES_VERSION}: see docs/upgrades.md"
+            )
         self._check_validators(request.validators)
         if chain.head_header.height:
             raise Fatal(
@@ -146,6 +162,8 @@ class NetworkApplication:
         return answer(request, parsed)
 
     def prepare_proposal(self, request: m.PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
+        if self._halt.is_before(request):
+            return self._halt.hold()
         return self._answer(request, self._prepare)
 
     def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
@@ -181,6 +199,8 @@ class NetworkApplication:
 
     def process_proposal(self, request: m.ProcessProposalRequest) -> bool | Awaitable[bool]:
         self._blocks.check_height(request)
+        if self._halt.is_before(request):
+            return self._halt.hold()
         if self._blocks.find_judged(request) is not None:
             self._events.deciding()
             return True
@@ -192,7 +212,12 @@ class NetworkApplication:
             txs, governance = read_strictly(parsed, self._blocks.apply_update)
             self._blocks.judge(request, parsed, txs, governance)
         except (Rejected, InvalidBlock) as refusal:
-            log.warning("refused a proposed block", height=request.height, reason=refusal.detail)
+            log.warning(
+                "refused a proposed block",
+                height=request.height,
+                proposer=self._name_of(request.proposer_address),
+                reason=refusal.detail,
+            )
             return False
         except NodeError:
             raise
@@ -202,10 +227,17 @@ class NetworkApplication:
         self._events.deciding()
         return True
 
+    def _name_of(self, engine_address: bytes) -> str:
+        governance = self._chain.governance
+        validator = None if governance is None else governance.find_engine(engine_address)
+        return engine_address.hex().upper() if validator is None else name_of(validator)
+
     def finalize_block(
         self, request: m.FinalizeBlockRequest
     ) -> m.FinalizeBlockResponse | Awaitable[m.FinalizeBlockResponse]:
         self._blocks.check_height(request)
+        if self._halt.is_before(request):
+            return self._halt.hold()
         judged = self._blocks.find_judged(request)
         if judged is not None:
             return self._hold(request, judged.outcome, judged.results)
@@ -220,7 +252,11 @@ class NetworkApplication:
         self._application.hold(outcome, request.absent)
         self._checks.block_waits()
         app_hash = outcome.block.hash if outcome.changes_state else self._chain.state_block_hash
-        return m.FinalizeBlockResponse(results, app_hash, self._blocks.validator_updates(outcome.governance))
+        # So every node that goes on by other rules finds that CometBFT refuses the next header, even if the state is
+        # the same by chance.
+        app_version = RULES_VERSION if request.height == self._rules_since else None
+        validators = self._blocks.validator_updates(outcome.governance)
+        return m.FinalizeBlockResponse(results, app_hash, validators, app_version)
 
     def commit(self) -> int:
         self._events.committing()
@@ -228,6 +264,7 @@ class NetworkApplication:
         outcome = self._application.commit()
         if before is not None and outcome.governance is not None:
             tell_evidence(before, outcome.governance, outcome.block.header.height)
+            tell_validator_changes(before, outcome.governance, outcome.block.header.height)
         self._blocks.forget_judged()
         self._overlay.reset()
         self._checks.block_committed()

@@ -238,7 +238,7 @@ class CheckQueue:
     # Reading.
 
     async def _read_or_fail(self) -> None:
-        """Every failure must be answered: otherwise CometBFT would wait for ever."""
+        """Every failure must be answered: otherwise CometBFT would wait forever."""
         try:
             await self._read_front()
         except Exception as failure:

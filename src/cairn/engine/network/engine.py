@@ -2,12 +2,15 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from cairn import metrics
+from cairn.board import Part
 from cairn.domain.certificates import Certificate
 from cairn.domain.errors import EngineUnavailable, NotFound
-from cairn.domain.governance import Update, decode_update, encode_update
+from cairn.domain.governance import Update, ValidatorRecord, decode_update, encode_update
 from cairn.domain.steps import Steps, finish
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
@@ -17,6 +20,7 @@ from cairn.engine.application import NO_VALIDATORS, Application
 from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.certificates import Certificates
 from cairn.engine.network.checks import Refusals
+from cairn.engine.network.halt import Halt
 from cairn.engine.network.outbox import Broadcaster, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
@@ -27,6 +31,7 @@ from cairn.engine.network.watch import CometBftWatch
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
+from cairn.store.rules_file import settle_rules
 
 STATUS_TIMEOUT_S = 2.0
 
@@ -51,13 +56,17 @@ class NetworkEngine:
         snapshot_interval: int,
         retain_blocks: int,
         block_pause_s: float = 0.0,
+        halt_height: int = 0,
     ) -> None:
         """`on_committed` must remove the block's transactions from the pool; `on_dropped` is called with what was
         dropped.
 
         `on_committing` is called before the state changes. CometBFT proposes no block earlier than `block_pause_s`
-        after the one before it.
+        after the one before it. Raises `AnotherVersionNeeded`.
         """
+        rules_since = settle_rules(chain.directory, chain.head_header.height, halt_height, chain.base).height
+        # With it, the halt is past: from there on this version makes the blocks.
+        self._halt = Halt(0 if rules_since == halt_height + 1 else halt_height)
         rules = chain.genesis.rules
         self._chain = chain
         self._pool = pool
@@ -84,8 +93,8 @@ class NetworkEngine:
             halt_after_s,
             time.monotonic,
             time.time,
+            self._show_votes,
         )
-        self.condition = self._watch.condition
         self._blocks = application
         self._steps = ValidatorSteps(chain, self._calls[2], self._step_added)
         self._certificates = Certificates(chain, self._steps, self._calls[3])
@@ -99,7 +108,17 @@ class NetworkEngine:
         )
         self._refusals = Refusals(time.monotonic)
         self._application = NetworkApplication(
-            application, chain, pool, self._overlay, self._parsed_txs, self, self._refusals, time.time, self._snapshots
+            application,
+            chain,
+            pool,
+            self._overlay,
+            self._parsed_txs,
+            self,
+            self._refusals,
+            time.time,
+            self._snapshots,
+            self._halt,
+            rules_since,
         )
         self._stopped = asyncio.Event()
 
@@ -109,7 +128,7 @@ class NetworkEngine:
         """Serve CometBFT until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
         server = AbciServer(self._application, on_connected=self._connected)
         await server.listen(self._abci_socket)
-        work = self._broadcaster.run(), self._watch.run(), self._steps.run(), self._ended(server)
+        work = self._broadcaster.run(), self._watch.run(), self._steps.run(), self._halt.run(), self._ended(server)
         parts = [asyncio.create_task(part) for part in work]
         try:
             # The first that ends, ends all; only the last may end without a failure.
@@ -144,9 +163,16 @@ class NetworkEngine:
     def make_block_at_once(self) -> None:
         """CometBFT decides when there is a block."""
 
+    def condition(self) -> str:
+        return self._halt.reason or self._watch.condition()
+
     @property
     def peers(self) -> int:
         return self._watch.peers
+
+    @property
+    def part_at_fault(self) -> Part:
+        return "engine" if self._halt.reason else self._watch.part_at_fault
 
     def adopt(self, tx_hash: TxHash) -> bool:
         entry = self._pool.find(tx_hash)
@@ -188,9 +214,24 @@ class NetworkEngine:
         finish(self._on_committed(outcome))
         self._outbox.committed(outcome.block.txs)
         self._watch.committed()
+        self._halt.committed(outcome.block.header.height)
         # First: CometBFT must keep the blocks that the steps are made from.
         self._steps.committed(outcome)
         return self._snapshots.after_commit()
+
+    def _show_votes(self) -> None:
+        metrics.PEERS.set(self._watch.peers)
+        governance, votes = self._chain.governance, self._chain.missed_votes
+        if governance is None:
+            return
+        metrics.VALIDATORS.set(len(governance.validators))
+        metrics.ABSENT_VALIDATORS.set(votes.latest)
+        metrics.EVIDENCE.set(governance.evidence_count)
+        missed = votes.by_validator()
+        names = label_names(governance.validators)
+        metrics.MISSED_BLOCKS.set_all(
+            {name: missed[each.engine_address] for name, each in zip(names, governance.validators, strict=True)}
+        )
 
     def _step_added(self) -> None:
         self._snapshots.look()
@@ -206,3 +247,11 @@ class NetworkEngine:
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
         # A validator will propose its own transactions.
         return not self._watch.is_validator and self._outbox.is_any_stale(txs)
+
+
+def label_names(validators: Sequence[ValidatorRecord]) -> list[str]:
+    """What each is called in the metrics: its name; its address in CometBFT if that is empty, or not its own alone."""
+    taken = Counter(each.name for each in validators)
+    return [
+        each.name if each.name and taken[each.name] == 1 else each.engine_address.hex().upper() for each in validators
+    ]

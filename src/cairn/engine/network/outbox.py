@@ -290,7 +290,7 @@ class Outbox:
         if new:
             self._next_seq = new[0].seq + 1
         due: dict[TxHash, Entry] = {}
-        # Sorted by nonce over all senders, so also for each sender.
+        # Sorted by nonce over all senders, and therefore for each sender.
         for entry in sorted(new, key=lambda entry: entry.tx.nonce):
             if not entry.local or entry.lead == QUEUED or entry.delivery is SENT:
                 continue

@@ -95,13 +95,36 @@ class _Consensus(msgspec.Struct, frozen=True):
     peers: list[_Peer]
 
 
+class _PeerInfo(msgspec.Struct, frozen=True):
+    id: str
+    moniker: str
+
+
+class _ConnectedPeer(msgspec.Struct, frozen=True):
+    node_info: _PeerInfo
+
+
 class _NetInfo(msgspec.Struct, frozen=True):
-    n_peers: _Number
+    peers: list[_ConnectedPeer]
+
+
+class _Round(msgspec.Struct, frozen=True):
+    prevotes: list[str]
+    precommits: list[str]
+
+
+class _RoundState(msgspec.Struct, frozen=True):
+    height_vote_set: list[_Round]
+
+
+class _Votes(msgspec.Struct, frozen=True):
+    round_state: _RoundState
 
 
 _STATUS = msgspec.json.Decoder(_RpcAnswer[_Status])
 _CONSENSUS = msgspec.json.Decoder(_RpcAnswer[_Consensus])
 _NET_INFO = msgspec.json.Decoder(_RpcAnswer[_NetInfo])
+_VOTES = msgspec.json.Decoder(_RpcAnswer[_Votes])
 _BROADCAST = msgspec.json.Decoder(_RpcAnswer[object])
 _COMMIT = msgspec.json.Decoder(_RpcAnswer[CommitAnswer])
 
@@ -129,9 +152,18 @@ class Rpc:
         told = [int(state.round_state.height) for state in states if state is not None]
         return [height - 1 for height in told if height]
 
-    async def count_peers(self) -> int:
-        """How many peers are connected. Raises `RpcAway`."""
-        return int((await self._ask("net_info", _NET_INFO)).n_peers)
+    async def peer_names(self) -> dict[str, str]:
+        """What the connected peers call themselves, by the ids of their keys. Raises `RpcAway`."""
+        found = (await self._ask("net_info", _NET_INFO)).peers
+        return {each.node_info.id: each.node_info.moniker for each in found}
+
+    async def votes(self) -> list[list[str]]:
+        """The prevotes and the precommits of each round at the present height, as CometBFT prints them.
+
+        Raises `RpcAway`.
+        """
+        rounds = (await self._ask("consensus_state", _VOTES)).round_state.height_vote_set
+        return [votes for each in rounds for votes in (each.prevotes, each.precommits)]
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         """Send something to CometBFT's mempool. Returns None, or why it was not tried. Raises `RpcAway`."""

@@ -1,4 +1,4 @@
-"""Changes of validators: each as a header that those before it signed, from genesis on, kept for ever.
+"""Changes of validators: each as a header that those before it signed, from genesis on, kept forever.
 
 Block H changes the validators from CometBFT's block H+2 on. The header of H+1 names them, and those before sign it. Its
 votes are final with block H+2, which holds them: so every node keeps the same. CometBFT keeps that header until it is

@@ -1,7 +1,6 @@
 // The chain that this node is of, and examples of what is on it: the documents' own are the same everywhere.
 
-import { parseExact } from "../static/exact.js";
-import { pretty } from "./text.js";
+import { parseExact, pretty } from "../static/exact.js";
 
 /** @import { Json } from "./schema.js" */
 

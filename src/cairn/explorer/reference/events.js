@@ -1,9 +1,10 @@
 // The events of the AsyncAPI document, and a socket to try them with.
 
 import { h } from "../static/dom.js";
+import { pretty } from "../static/exact.js";
 import { newestBlock, newestConfirmed } from "./chain.js";
 import { fields, resolve } from "./schema.js";
-import { output, paragraphs, pretty } from "./text.js";
+import { output, paragraphs } from "./text.js";
 
 /** @import { Json } from "./schema.js" */
 

@@ -1,9 +1,10 @@
 // An operation of the OpenAPI document: closed, a line of the list; open, all that is known of it and a form to try it.
 
 import { h } from "../static/dom.js";
+import { pretty } from "../static/exact.js";
 import { tryForm } from "./request.js";
 import { fields, resolve, typeName } from "./schema.js";
-import { marked, output, paragraphs, pretty } from "./text.js";
+import { marked, output, paragraphs } from "./text.js";
 
 /** @import { Chain } from "./chain.js" */
 /** @import { Json } from "./schema.js" */

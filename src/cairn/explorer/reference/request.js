@@ -1,10 +1,10 @@
 // One try of an operation: the form, the same request as a curl command, and what the node answers.
 
 import { fill, h } from "../static/dom.js";
-import { parseExact } from "../static/exact.js";
+import { parseExact, pretty } from "../static/exact.js";
 import { FRESH, remarkOn } from "./chain.js";
 import { resolve, typeName } from "./schema.js";
-import { marked, output, pretty } from "./text.js";
+import { marked, output } from "./text.js";
 
 /** @import { Chain } from "./chain.js" */
 /** @import { Json } from "./schema.js" */

@@ -1,4 +1,4 @@
-// Texts of the descriptions, and JSON for people.
+// Texts of the descriptions.
 
 import { h } from "../static/dom.js";
 
@@ -19,20 +19,3 @@ export const paragraphs = (text) => text.split("\n\n").map((each) => h("p", null
  * @type {(text: string, label: string) => HTMLElement}
  */
 export const output = (text, label) => h("pre", { tabindex: "0", role: "group", "aria-label": label }, text);
-
-/**
- * JSON of what `parseExact` gives: every integer with all its digits.
- * @param {unknown} value
- * @returns {string}
- */
-export function pretty(value, indent = "") {
-    if (typeof value === "bigint") return String(value);
-    if (value === null || typeof value !== "object") return JSON.stringify(value);
-    const deeper = `${indent}  `;
-    const isList = Array.isArray(value);
-    const items = Object.entries(value).map(
-        ([name, each]) => (isList ? "" : `${JSON.stringify(name)}: `) + pretty(each, deeper),
-    );
-    const [open, close] = isList ? ["[", "]"] : ["{", "}"];
-    return items.length ? `${open}\n${deeper}${items.join(`,\n${deeper}`)}\n${indent}${close}` : open + close;
-}

@@ -35,6 +35,12 @@ export function checksummed(address) {
 }
 
 /**
+ * Whether the text is an address, but for the case of its letters.
+ * @param {string} text
+ */
+export const hasWrongChecksum = (text) => isAddress(text) && addressProblem(text) !== null;
+
+/**
  * Why the text is no address to send to, or null when it is one.
  * @param {string} text
  */

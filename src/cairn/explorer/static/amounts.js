@@ -1,12 +1,15 @@
-// Amounts are BigInts of wei, always. Nothing here rounds.
+// Amounts are BigInts of wei, always, and are shown in coins. Nothing here rounds.
 
 /** @typedef {"coins" | "gwei" | "wei"} Unit */
 
 /** @type {Record<Unit, number>} */
 export const UNITS = { coins: 18, gwei: 9, wei: 0 };
 export const ONE_COIN = 10n ** 18n;
-const COINS_FROM = 10n ** 15n;
-const GWEI_FROM = 10n ** 9n;
+/** Digits of an amount that a person reads at a glance. */
+const SHOWN_DIGITS = 6;
+/** A gas price of whole gwei makes fees of no more. */
+const MOST_DECIMALS = 9;
+const MOST_WHOLE_DIGITS = 15;
 const MAX_AMOUNT = 2n ** 256n - 1n;
 
 /**
@@ -39,27 +42,45 @@ export function formatAmount(amount, unit) {
 }
 
 /**
- * The unit that reads best, as the command line chooses it: the digits that count come first.
+ * The amount in digits alone, as programs take it.
  * @param {bigint} amount
- * @returns {Unit}
  */
-export function fittingUnit(amount) {
-    if (amount === 0n || amount >= COINS_FROM) return "coins";
-    return amount >= GWEI_FROM ? "gwei" : "wei";
+export const plainAmount = (amount) => formatAmount(amount, "coins").replaceAll(",", "");
+
+/**
+ * The first digits of an amount, and the rest of it: together they are the whole. An amount whose first digits say
+ * nothing has a `brief` text that stands for it.
+ * @param {bigint} amount
+ * @param {Unit} unit
+ * @returns {{ shown: string, rest: string, brief: string | null }}
+ */
+export function cutAmount(amount, unit) {
+    const [whole, fraction] = splitAmount(amount, UNITS[unit]);
+    const digits = whole.replaceAll(",", "");
+    const text = fraction ? `${whole}.${fraction}` : whole;
+    if (digits.length > MOST_WHOLE_DIGITS) {
+        const brief = `${digits[0]}.${digits.slice(1, SHOWN_DIGITS)}e${digits.length - 1}`;
+        return { shown: "", rest: text, brief };
+    }
+    const zeros = fraction.length - fraction.replace(/^0+/, "").length;
+    const decimals = whole === "0" ? Math.min(MOST_DECIMALS, zeros + SHOWN_DIGITS) : Math.max(0, SHOWN_DIGITS - digits.length);
+    const first = fraction.slice(0, decimals).replace(/0+$/, "");
+    if (whole === "0" && fraction && !first) return { shown: "", rest: text, brief: `<0.${"1".padStart(MOST_DECIMALS, "0")}` };
+    const shown = first ? `${whole}.${first}` : whole;
+    return { shown, rest: text.slice(shown.length), brief: null };
 }
 
 /**
  * The unit as a word after that amount.
  * @param {bigint} amount
- * @param {Unit} unit
  */
-export const unitWord = (amount, unit) => (unit === "coins" && amount === ONE_COIN ? "coin" : unit);
+export const coinsWord = (amount) => (amount === ONE_COIN ? "coin" : "coins");
 
-/** @param {bigint} amount */
-export function describeAmount(amount) {
-    const unit = fittingUnit(amount);
-    return `${formatAmount(amount, unit)} ${unitWord(amount, unit)}`;
-}
+/**
+ * Every digit of an amount, in words.
+ * @param {bigint} amount
+ */
+export const describeAmount = (amount) => `${formatAmount(amount, "coins")} ${coinsWord(amount)}`;
 
 /**
  * Wei from what a person typed in a unit. Throws a RangeError that says what is wrong.

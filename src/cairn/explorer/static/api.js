@@ -33,9 +33,10 @@ import { queryOf } from "./routes.js";
  */
 
 /**
- * A page of a list; `after` names where the next begins.
+ * A page of a list; `after` names where the next begins, and `before` where the previous one ends, as far as the node
+ * says. A list of which it does not count the items has no total.
  * @template T
- * @typedef {{ items: T[], after: string | null }} Page
+ * @typedef {{ items: T[], after: string | null, before: string | null, total: bigint | null, oldest: bigint }} Page
  */
 
 /**
@@ -51,6 +52,7 @@ export const MOST_CALLS = 100;
 /** The error of a call that came too soon after others. */
 const LIMIT_EXCEEDED = -32_005;
 const NEXT_PAGE = /<[^>]*[?&]after=([^&>]+)[^>]*>;\s*rel="next"/;
+const PREVIOUS_PAGE = /<[^>]*[?&]before=([^&>]+)[^>]*>;\s*rel="prev"/;
 
 /** A refusal of the node, in its own words (application/problem+json). */
 export class Problem extends Error {
@@ -77,6 +79,9 @@ export class Unreachable extends Error {
         this.code = "UNREACHABLE";
     }
 }
+
+/** The answer is longer than what was asked for, and was not read to its end. */
+class TooLong extends Error {}
 
 /** The answer is about something else than what was asked for: no node does that unless it lies. */
 class OtherAnswer extends Error {
@@ -124,17 +129,38 @@ export function pause(ms, signal) {
 }
 
 /**
+ * The text of an answer that may be too long. The node does not always say beforehand how long one is.
+ * @param {Response} response
+ * @param {number} mostBytes
+ */
+async function textWithin({ body }, mostBytes) {
+    if (body === null) return "";
+    const [reader, decoder] = [body.getReader(), new TextDecoder()];
+    let [text, bytes] = ["", 0];
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+        bytes += piece.value.length;
+        if (bytes > mostBytes) {
+            await reader.cancel();
+            throw new TooLong(`The answer has more than ${mostBytes} bytes.`);
+        }
+        text += decoder.decode(piece.value, { stream: true });
+    }
+    return text + decoder.decode();
+}
+
+/**
  * @param {string} path
  * @param {RequestInit} options
+ * @param {number} [mostBytes]
  */
-async function askText(path, options) {
+async function askText(path, options, mostBytes) {
     let response;
     let text;
     try {
         response = await fetch(path, options);
-        text = await response.text();
+        text = await (mostBytes === undefined ? response.text() : textWithin(response, mostBytes));
     } catch (failure) {
-        if (options.signal?.aborted) throw failure;
+        if (options.signal?.aborted || failure instanceof TooLong) throw failure;
         throw new Unreachable();
     }
     return { text, response };
@@ -190,12 +216,29 @@ async function read(path, signal) {
  */
 async function readPage(path, parameters, signal) {
     const { body, headers } = await get(`${path}?${queryOf(parameters)}`, signal);
-    const next = NEXT_PAGE.exec(headers.get("link") ?? "");
+    /** @param {RegExp} pattern */
+    const cursor = (pattern) => {
+        const found = pattern.exec(headers.get("link") ?? "");
+        return found && decodeURIComponent(found[1]);
+    };
+    const total = headers.get("x-total-count");
     return {
         items: body,
-        after: next ? decodeURIComponent(next[1]) : null,
-        total: BigInt(headers.get("x-total-count") ?? body.length),
+        after: cursor(NEXT_PAGE),
+        before: cursor(PREVIOUS_PAGE),
+        total: total === null ? null : BigInt(total),
+        oldest: BigInt(headers.get("x-oldest-block") ?? 0),
     };
+}
+
+/**
+ * @param {string} path
+ * @param {Query} parameters
+ * @param {AbortSignal} [signal]
+ */
+async function readCounted(path, parameters, signal) {
+    const page = await readPage(path, parameters, signal);
+    return { ...page, total: page.total ?? BigInt(page.items.length) };
 }
 
 /**
@@ -252,13 +295,14 @@ export const getTransaction = (hash, signal) => readTransaction(hash, "", signal
 export const awaitTransaction = (hash, seconds, signal) => readTransaction(hash, `?wait=${seconds}`, signal);
 
 /**
- * A file as it is, for those who read it by rules of their own.
+ * A file as it is, for those who read it by rules of their own. One with more bytes than `mostBytes` is an error.
  * @param {string} path
  * @param {AbortSignal} [signal]
+ * @param {number} [mostBytes]
  */
-export async function getFile(path, signal) {
+export async function getFile(path, signal, mostBytes) {
     return patiently(async () => {
-        const { text, response } = await askText(path, { signal });
+        const { text, response } = await askText(path, { signal }, mostBytes);
         if (response.ok) return text;
         let problem = {};
         try {
@@ -282,10 +326,10 @@ export async function getAccount(address, signal) {
 }
 
 /** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<Header>>} */
-export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);
+export const listBlocks = (parameters, signal) => readCounted("/blocks", parameters, signal);
 
 /** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<MempoolItem>>} */
-export const listMempool = (parameters, signal) => readPage("/mempool", parameters, signal);
+export const listMempool = (parameters, signal) => readCounted("/mempool", parameters, signal);
 
 /** @type {(address: string, parameters: Query, signal?: AbortSignal) => Promise<Page<Confirmed>>} */
 export const listHistory = (address, parameters, signal) => readPage(`/account/${address}/txs`, parameters, signal);

@@ -55,6 +55,7 @@ export class BarChart {
      * @type {bigint | null}
      */
     #read = null;
+    #longest = Infinity;
 
     /**
      * `describe` gives the words for one value: "3 transactions". There is room for `most` bars.
@@ -113,18 +114,21 @@ export class BarChart {
     }
 
     /**
-     * Newest first.
+     * Newest first. Values above `longest` are pauses: their bars are cut off and pale, and no mean counts them.
      * @param {Point[]} points
      */
-    show(points) {
+    show(points, longest = Infinity) {
         this.#points = points;
-        const values = points.map((point) => point.value);
+        this.#longest = longest;
+        const values = points.map((point) => point.value).filter((value) => value <= longest);
         const limit = roundedUp(Math.max(1, ...values));
         const mean = values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+        const pauses = points.length - values.length;
         this.#top.textContent = grouped(limit);
         const [average, most] = [Number(mean.toFixed(1)), Math.max(0, ...values)].map(this.#describe);
+        const rest = pauses > 0 ? `. ${pauses} longer: pauses without transactions, pale and cut off` : "";
         this.#summary = points.length
-            ? `Last ${points.length}: ${average} on average, ${most} at most`
+            ? `Last ${values.length}: ${average} on average, ${most} at most${rest}`
             : "Nothing to show yet";
         this.#svg.setAttribute("aria-label", `${this.#title}. ${this.#summary}.`);
         fill(
@@ -178,10 +182,10 @@ export class BarChart {
     #bar({ height, value }, index, limit) {
         const step = WIDTH / this.#slots;
         const x = WIDTH - (index + 1) * step;
-        const size = (value / limit) * (FLOOR - TOP);
+        const size = Math.min(1, value / limit) * (FLOOR - TOP);
         return s(
             "g",
-            { "data-height": height },
+            { "data-height": height, class: value > this.#longest ? "over" : null },
             s("rect", { class: "hit", x, y: 0, width: step, height: HEIGHT }),
             s("rect", {
                 class: "bar",

@@ -11,7 +11,17 @@ export const MOST_ADDED_UP = 1_000;
 const MOST_AT_ONCE = 2_000;
 const REMEMBERED = 500;
 
-/** @typedef {{ txHash: string, from: string, to: string, value: bigint, height: bigint, timestamp: bigint }} Mined */
+/**
+ * @typedef {object} Mined A transaction of a block.
+ * @property {string} txHash
+ * @property {string} from
+ * @property {string} to
+ * @property {bigint} value
+ * @property {string} [data]
+ * @property {bigint} blockHeight
+ * @property {bigint} timestamp
+ */
+/** @typedef {[hash: string, index: string]} Place */
 /** @typedef {{ value: bigint, fees: bigint }} Totals */
 /** @typedef {Pick<Header, "hash" | "transactionCount" | "gasUsed">} Counted */
 
@@ -71,20 +81,34 @@ export async function addUpBlocks(blocks, onKnown, signal) {
  * @returns {Promise<Mined[]>}
  */
 export async function newestTransactions(blocks, count, signal) {
-    /** @type {[hash: string, index: string][]} */
+    /** @type {Place[]} */
     const places = [];
     for (const { hash, transactionCount } of blocks) {
         for (let index = Number(transactionCount) - 1; index >= 0 && places.length < count; index -= 1) {
-            places.push([hash, `0x${index.toString(16)}`]);
+            places.push(placeOf(hash, index));
         }
     }
+    return transactionsAt(places, signal);
+}
+
+/** @type {(hash: string, index: number) => Place} */
+export const placeOf = (hash, index) => [hash, `0x${index.toString(16)}`];
+
+/**
+ * The transactions at these places of blocks, as far as they are still there.
+ * @param {Place[]} places
+ * @param {AbortSignal} signal
+ * @returns {Promise<Mined[]>}
+ */
+export async function transactionsAt(places, signal) {
     const found = await rpc("eth_getTransactionByBlockHashAndIndex", places, signal);
     return found.filter(Boolean).map((tx) => ({
         txHash: tx.hash,
         from: tx.from,
         to: tx.to,
         value: BigInt(tx.value),
-        height: BigInt(tx.blockNumber),
+        data: tx.input === "0x" ? undefined : tx.input,
+        blockHeight: BigInt(tx.blockNumber),
         timestamp: BigInt(tx.blockTimestamp),
     }));
 }

@@ -17,11 +17,12 @@ export class BlockEvents {
     /** @type {number | undefined} */
     #timer;
     #isReverted = false;
+    #isLive = false;
 
     /**
      * `resume` is asked at every connection for the height to be told from: one above what the page shows. It is told
      * whether the chain was reverted since the last. `onBlock` then gets every block from there on, in order.
-     * `onState` hears "live", "offline", or "connecting" while there is only another chain to read.
+     * `onState` hears "live", "connecting" when the connection is lost, and "offline" when there is no new one at once.
      * @param {object} options
      * @param {(isReverted: boolean) => Promise<bigint>} options.resume
      * @param {(block: NewBlock) => void} options.onBlock
@@ -45,7 +46,7 @@ export class BlockEvents {
         });
     }
 
-    /** Give up the present socket, whatever it is doing, and begin anew at once. */
+    /** Give up the present socket, whatever it is doing, and start over at once. */
     reconnect() {
         clearTimeout(this.#timer);
         const old = this.#socket;
@@ -63,6 +64,7 @@ export class BlockEvents {
             // Written by hand: JSON.stringify takes no BigInt.
             socket.send(`{"action":"subscribe","event":"newBlock","fromHeight":${fromHeight}}`);
             this.#retryMs = FIRST_RETRY_MS;
+            this.#isLive = true;
             this.onState("live");
         } catch {
             socket.close();
@@ -76,7 +78,9 @@ export class BlockEvents {
     #retry(socket, isReverted) {
         if (socket !== this.#socket) return;
         this.#isReverted ||= isReverted;
-        this.onState(isReverted ? "connecting" : "offline");
+        // Behind a proxy, another node may be there: only whoever fails to come back is offline.
+        this.onState(isReverted || this.#isLive ? "connecting" : "offline");
+        this.#isLive = false;
         // Not all pages at the same moment: a node that has just started would meet them all at once.
         this.#timer = setTimeout(() => this.connect(), this.#retryMs * (0.75 + Math.random() / 2));
         this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 1.7);

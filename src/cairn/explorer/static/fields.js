@@ -1,10 +1,11 @@
 // Form fields with their labels, and what is wrong with them.
 
 import { addressProblem, checksummed } from "./addresses.js";
-import { describeAmount, formatAmount, parseAmount, UNITS } from "./amounts.js";
+import { describeAmount, parseAmount, plainAmount, UNITS } from "./amounts.js";
 import { asFailure } from "./api.js";
 import { h } from "./dom.js";
 import { addressNamed, nameOf, namedAccounts } from "./names.js";
+import { clearEnded, showProgress } from "./progress.js";
 import { doubtsOf, hiddenIn } from "./references.js";
 
 /** @import { Failure } from "./api.js" */
@@ -53,19 +54,19 @@ const suggestions = (id) =>
 
 /**
  * A field for an address, or for the name of an account. `read` gives the address, or says what is wrong, moves the
- * focus there, and gives null.
+ * focus there, and gives null. One that is optional may be empty, and then gives "".
  * @param {string} id
  * @param {string} label
  * @param {string} value
  * @param {string} hint
  */
-export function addressField(id, label, value, hint) {
+export function addressField(id, label, value, hint, { isOptional = false } = {}) {
     const input = h("input", {
         name: id,
         class: "code",
         autocomplete: "off",
         spellcheck: "false",
-        required: true,
+        required: !isOptional,
         placeholder: namedAccounts().length ? "Address or name" : "0x…",
         list: `${id}-known`,
         value,
@@ -75,7 +76,7 @@ export function addressField(id, label, value, hint) {
     const review = () => {
         const text = input.value.trim();
         const named = addressNamed(text);
-        const problem = named ? null : addressProblem(text);
+        const problem = named || (isOptional && !text) ? null : addressProblem(text);
         if (problem) made.complain(problem);
         else made.explain(named ? `${text} is ${named}.` : hint);
         return problem ? null : (named ?? text);
@@ -98,7 +99,7 @@ export function amountField(value, remark, { least = 0n, most = null } = {}) {
         inputmode: "decimal",
         autocomplete: "off",
         required: true,
-        value: formatAmount(value, "coins").replaceAll(",", ""),
+        value: plainAmount(value),
     });
     const units = /** @type {Unit[]} */ (Object.keys(UNITS));
     const unit = h(
@@ -143,7 +144,7 @@ export function referenceField(most, onInput) {
         if (data.length > most) made.complain(`${size}: write less.`);
         else if (hidden !== null) made.complain(`It holds ${hidden}, a character that cannot be shown.`);
         else if (data.length === 0) made.explain("What it is for, such as an invoice number. It may be left out.");
-        else made.explain([`${size}. Everybody can read it, for ever.`, ...doubtsOf(input.value)].join(" "));
+        else made.explain([`${size}. Everybody can read it, forever.`, ...doubtsOf(input.value)].join(" "));
         return data.length > most || hidden !== null ? null : data;
     };
     input.addEventListener("input", () => {
@@ -182,28 +183,43 @@ function readOrFocus(input, review) {
  */
 
 /**
- * A form that pays an amount to an account; `above` stands before its fields.
+ * A form that pays an amount to an account, and the receipts of what it paid; `above` stands before its fields. `pay`
+ * gives the hash.
  * @param {string} text
  * @param {Child} above
  * @param {PaymentFields} fields
- * @param {(address: string, value: bigint, data: Uint8Array) => Promise<void>} pay
+ * @param {(address: string, value: bigint, data: Uint8Array) => Promise<string>} pay
+ * @param {AbortSignal} signal
+ * @param {() => unknown} [onEnd] Once a payment has ended.
  */
-export function paymentForm(text, above, { to, amount, reference = null }, pay) {
+export function paymentForm(text, above, { to, amount, reference = null }, pay, signal, onEnd = () => {}) {
     const refusal = refusalPlace();
     const button = submitButton(text);
+    const receipts = h("div", { class: "progress-place" });
+    /** Whether something was paid; if not, what is wrong is said at its field. */
     const read = async () => {
         const address = to.read();
         const value = address === null ? null : amount.read();
-        if (address === null || value === null) return;
+        if (address === null || value === null) return false;
         const data = reference === null ? new Uint8Array() : reference.read();
-        if (data !== null) await pay(address, value, data);
+        if (data === null) return false;
+        const hash = await pay(address, value, data);
+        showProgress(receipts, hash, { to: address, value }, signal).then(() => signal.aborted || onEnd());
+        return true;
     };
     /** @param {SubmitEvent} event */
     const submit = (event) => {
         event.preventDefault();
-        return untilDone(button, refusal, read);
+        return untilDone(button, refusal, async () => {
+            let isPaid = false;
+            try {
+                isPaid = await read();
+            } finally {
+                if (!isPaid) clearEnded(receipts);
+            }
+        });
     };
-    return h(
+    const form = h(
         "form",
         { onsubmit: submit, novalidate: true },
         above,
@@ -213,6 +229,7 @@ export function paymentForm(text, above, { to, amount, reference = null }, pay) 
         h("p", { class: "actions" }, button),
         refusal.element,
     );
+    return h("div", null, form, receipts);
 }
 
 /**

@@ -1,7 +1,7 @@
 // The history of an account: when its transactions were confirmed, and all of it as a file.
 
 import { checksummed } from "./addresses.js";
-import { formatAmount } from "./amounts.js";
+import { plainAmount } from "./amounts.js";
 import { listBlocks, listHistory, MOST_CALLS, rpc } from "./api.js";
 import { h } from "./dom.js";
 import { textOf } from "./references.js";
@@ -56,7 +56,7 @@ const row = (tx, address, time) => [
     tx.from === tx.to ? "self" : tx.from === address ? "sent" : "received",
     checksummed(tx.from),
     checksummed(tx.to),
-    formatAmount(tx.value, "coins").replaceAll(",", ""),
+    plainAmount(tx.value),
     tx.value,
     tx.fee,
     tx.nonce,

@@ -127,7 +127,7 @@ export class Live extends EventTarget {
                 await pause(REFRESH_MS);
             }
         } catch {
-            // The socket ends too when the node has gone, and the next connection reads everything anew.
+            // The socket ends too when the node has gone, and the next connection reads everything again.
             this.#isBehind = true;
         } finally {
             this.#isRefreshing = false;
@@ -143,7 +143,10 @@ export class Live extends EventTarget {
         let { items } = await listBlocks({ limit: isNear ? missing + 2n : RECENT });
         const joint = newest ? items.findIndex((block) => block.hash === newest.hash) : -1;
         if (joint < 0 && isNear) ({ items } = await listBlocks({ limit: RECENT }));
-        // A chain that began anew, or went back to a snapshot, has other blocks at the same heights.
+        // Behind a proxy, a node of the network may answer that has yet to get the newest blocks: they stay.
+        const isBehind = joint < 0 && this.blocks.some(({ hash }) => hash === items[0].hash);
+        if (isBehind && chain.engine !== "embedded") return;
+        // A chain that began again, or went back to a snapshot, has other blocks at the same heights.
         const isOther = isReverted || (Boolean(newest) && joint < 0 && this.#contradicts(items));
         this.blocks = (joint < 0 ? items : [...items.slice(0, joint), ...this.blocks]).slice(0, RECENT);
         this.#chain = chain;

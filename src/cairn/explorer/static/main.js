@@ -20,6 +20,7 @@ import { searchView } from "./views/search.js";
 import { faucetView, sendView } from "./views/send.js";
 import { statusView } from "./views/status.js";
 import { transactionView } from "./views/transaction.js";
+import { transactionsView } from "./views/transactions.js";
 import { validatorsView } from "./views/validators.js";
 
 /** @import { Route } from "./routes.js" */
@@ -39,6 +40,7 @@ const VIEWS = {
     send: sendView,
     status: statusView,
     tx: transactionView,
+    txs: transactionsView,
     validators: validatorsView,
 };
 const CONNECTION_TEXT = { connecting: "Connecting", live: "Live", offline: "Offline" };
@@ -71,7 +73,7 @@ function showConnection(live) {
 /** @param {Route} route */
 function markCurrent({ name }) {
     for (const link of find(document, "#navigation", HTMLElement).querySelectorAll("a")) {
-        const isCurrent = link.hash.replace("#/", "") === name;
+        const isCurrent = link.getAttribute("href") === `#/${name}`;
         if (isCurrent) link.setAttribute("aria-current", "page");
         else link.removeAttribute("aria-current");
     }

@@ -52,7 +52,7 @@ export function decodedText(bytes) {
 }
 
 /**
- * The text that data is, if it can be shown as one; null otherwise, also for what is no data.
+ * The text that data is, if it can be shown as one; null otherwise, including for what is no data.
  * @param {string} data
  */
 export function textOf(data) {

@@ -10,7 +10,7 @@ import { failureView } from "./views/failure.js";
 
 /**
  * What a view is made of. `signal` aborts once another view is asked for, and ends everything that the view has
- * started; `again` shows the view anew; `headBefore` is the latest height when the view was begun.
+ * started; `again` shows the view again; `headBefore` is the latest height when the view was begun.
  * @typedef {{ route: Route, live: Live, signal: AbortSignal, again: () => unknown, headBefore: bigint }} Context
  *
  * @typedef {{ title: string, content: HTMLElement }} Shown

@@ -9,6 +9,9 @@ const SHOWN = 8;
 const WIDTH = 400;
 const GROUND = 356;
 const MIDDLE = 168;
+/** The width and height of the stone of an empty block, and how much larger the largest one is. */
+const SMALLEST = [92, 34];
+const LARGER = [186, 12];
 
 /** @import { Header } from "./api.js" */
 
@@ -118,7 +121,10 @@ export function avatar(address, size) {
     );
 }
 
-/** The cairn of the newest blocks. Each lies on the one before it, so the newest is on top. */
+/**
+ * The cairn of the newest blocks. Each lies on the one before it, so the newest is on top. Its width says how many
+ * transactions it holds, beside the largest of the pile.
+ */
 export class Cairn {
     /**
      * By the block's hash.
@@ -155,13 +161,15 @@ export class Cairn {
                 this.#stones.delete(hash);
             }
         }
+        const most = shown.reduce((largest, { transactionCount }) => Math.max(largest, Number(transactionCount)), 1);
         let bottom = GROUND;
         // From the ground up, so that each rests on the one below.
-        for (let level = 0; level < shown.length; level += 1) {
-            const block = shown[shown.length - 1 - level];
-            const height = 60 - 3.4 * level;
-            this.#place(block, bottom - height / 2, 300 - 26 * level, height);
-            bottom -= height * 0.88;
+        for (const block of shown.toReversed()) {
+            // By the root, as areas are seen: a block of one transaction stays visible beside one of thousands.
+            const share = Math.sqrt(Number(block.transactionCount) / most);
+            const [width, height] = SMALLEST.map((size, side) => size + LARGER[side] * share);
+            this.#place(block, bottom - height / 2, width, height);
+            bottom -= height * 0.9;
         }
     }
 

@@ -99,7 +99,7 @@ async function readText(text) {
 
 class Trust extends EventTarget {
     /**
-     * As long as the page lasts, also where storage is forbidden.
+     * As long as the page lasts, even where storage is forbidden.
      * @type {Memory | null}
      */
     #memory = recall();

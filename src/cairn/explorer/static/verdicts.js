@@ -34,7 +34,7 @@ function proven({ head, signed }) {
     const changes = signed.steps > 0 && `, after ${counted(signed.steps, "change")} of validators since genesis`;
     if (signed.everybodyHasTheKey) {
         const words = [...by, ", with the key of all dev chains: everybody has it, so it proves nothing."];
-        return [badge("doubt", "Signed with a key that everybody has"), h("p", { class: "hint" }, words)];
+        return [badge("doubt", "Signed with the published dev key"), h("p", { class: "hint" }, words)];
     }
     const signers =
         signed.validators === 1

@@ -63,7 +63,7 @@ export function firstPayment(dev, signal) {
     const refusal = refusalPlace();
     const pay = async () => {
         const transfer = { from, to, value: ONE_COIN.toString(), gas: Number(TRANSFER_GAS) };
-        showProgress(progress, (await submit(transfer)).txHash, signal);
+        showProgress(progress, (await submit(transfer)).txHash, { to, value: ONE_COIN }, signal);
     };
     const text = `Send 1 coin from ${devName(from)} to ${devName(to)}`;
     const button = h("button", { type: "button", class: "button main" }, text);
@@ -92,7 +92,7 @@ export function firstPayment(dev, signal) {
  */
 function pythonSnippet(payer, payee, url) {
     if (payer === USUAL_FIRST) {
-        return `# pip install . in a clone; from the first release on: pip install cairn-client
+        return `# pip install . in a clone; from the first release on: pip install cairn-node-client
 from cairn.client import COIN, Account, Client
 
 with Client("${url}") as node:
@@ -100,7 +100,7 @@ with Client("${url}") as node:
     print("confirmed in block", node.wait(sent).block_height)
 `;
     }
-    return `# pip install . in a clone; from the first release on: pip install cairn-client
+    return `# pip install . in a clone; from the first release on: pip install cairn-node-client
 from cairn.client import COIN, Client
 
 transfer = {"from": "${payer}", "to": "${payee}", "value": 1 * COIN, "gas": ${TRANSFER_GAS}}
@@ -119,7 +119,7 @@ function snippets([from, to = from], url) {
     return [
         [
             "curl",
-            `curl ${url}/tx -H 'content-type: application/json' -d '{
+            `curl ${url}/tx -H 'content-type: application/json' -H 'idempotency-key: first-coin' -d '{
   "from": "${payer}",
   "to": "${payee}",
   "value": "${ONE_COIN}",

@@ -1,9 +1,11 @@
 // The pieces that views are made of.
 
 import { checksummed } from "./addresses.js";
-import { fittingUnit, grouped, splitAmount, UNITS, unitWord } from "./amounts.js";
+import { asFailure, getFile } from "./api.js";
+import { coinsWord, cutAmount, describeAmount, formatAmount, grouped, plainAmount } from "./amounts.js";
 import { knownTotals, MOST_ADDED_UP } from "./contents.js";
 import { announce, fill, h, s } from "./dom.js";
+import { parseExact, pretty } from "./exact.js";
 import { nameOf } from "./names.js";
 import { doubtsOf, textOf } from "./references.js";
 import { href } from "./routes.js";
@@ -30,7 +32,7 @@ const LAST_DATE_MS = 8.64e15;
  * The ends of a hash or an address; the whole is in the title and on the page that it leads to.
  * @param {string} text
  */
-export const shortened = (text, ends = 6) => `${text.slice(0, ends + 2)}…${text.slice(-ends)}`;
+export const shortened = (text, ends = 4) => `${text.slice(0, ends + 2)}…${text.slice(-ends)}`;
 
 /** @type {(count: bigint | number, noun: string) => string} */
 export const counted = (count, noun) => `${grouped(count)} ${noun}${BigInt(count) === 1n ? "" : "s"}`;
@@ -110,13 +112,21 @@ export function wholeAccount(address) {
 }
 
 /**
- * An amount with its unit; every digit of it, the fraction set back.
+ * An amount with its unit.
  * @param {bigint} wei
  */
-export function amount(wei) {
-    const unit = fittingUnit(wei);
-    return amountIn(wei, unit, h("span", { class: "unit" }, ` ${unitWord(wei, unit)}`));
-}
+export const amount = (wei) => amountIn(wei, "coins", h("span", { class: "unit" }, ` ${coinsWord(wei)}`));
+
+/**
+ * An amount with its unit, and a button that copies every digit of it; all digits below, unless they are seen already.
+ * @param {bigint} wei
+ * @param {string} what
+ */
+export const amountWithCopy = (wei, what) => [
+    withCopy(amount(wei), plainAmount(wei), what),
+    // The amount itself is read out with every digit.
+    cutAmount(wei, "coins").rest && h("span", { class: "digits whole", "aria-hidden": "true" }, describeAmount(wei)),
+];
 
 /**
  * An amount in a column that names its unit.
@@ -124,37 +134,59 @@ export function amount(wei) {
  */
 export const bareAmount = (wei, unit = "coins") => amountIn(wei, unit);
 
-/** @type {(wei: bigint, unit: Unit, ...more: Child[]) => HTMLElement} */
+/**
+ * About six digits are seen. The rest is there without a width, so that whoever selects and copies the amount, or has
+ * it read out, gets all of it.
+ * @type {(wei: bigint, unit: Unit, ...more: Child[]) => HTMLElement}
+ */
 function amountIn(wei, unit, ...more) {
-    const [whole, fraction] = splitAmount(wei, UNITS[unit]);
+    const { shown, rest, brief } = cutAmount(wei, unit);
+    const title = unit === "coins" ? describeAmount(wei) : `${formatAmount(wei, unit)} ${unit}`;
+    const [whole, fraction] = shown.split(".");
     return h(
         "span",
-        { class: "amount", title: `${grouped(wei)} wei` },
+        { class: "amount", title, "data-wei": wei },
         whole,
         fraction && h("span", { class: "fraction" }, `.${fraction}`),
+        rest && h("span", { class: "cut", "data-brief": brief ?? "…" }, h("span", { class: "rest" }, rest)),
         ...more,
     );
 }
 
 /**
- * How much of the gas of a block its transactions use, in words and as a bar.
+ * How much of the gas of a block its transactions use.
  * @param {Pick<Header, "gasUsed" | "gasLimit">} block
  */
 export function fullness({ gasUsed, gasLimit }) {
     const percent = gasLimit ? Number((gasUsed * 10_000n) / gasLimit) / 100 : 0;
     const digits = percent >= 10 || percent === 0 ? 0 : percent >= 1 ? 1 : 2;
-    return h(
-        "span",
-        { class: "fullness", title: `${grouped(gasUsed)} of ${grouped(gasLimit)} gas` },
+    const title = `${grouped(gasUsed)} of ${grouped(gasLimit)} gas`;
+    return h("span", { class: "fullness", title }, `${percent.toFixed(digits)} %`);
+}
+
+const BAR_WIDTH = 40;
+
+/**
+ * The column of a list of blocks that counts their transactions. A bar compares each with the largest of the list.
+ * @param {Header[]} blocks
+ * @returns {Column<Header>}
+ */
+export function transactionsColumn(blocks) {
+    const most = blocks.reduce((largest, { transactionCount }) => Math.max(largest, Number(transactionCount)), 1);
+    /** @param {Header} block */
+    const cell = ({ transactionCount: count }) => [
         s(
             "svg",
-            { viewBox: "0 0 40 6", width: 40, height: 6, "aria-hidden": "true" },
-            s("rect", { class: "track", width: 40, height: 6, rx: 3 }),
-            percent > 0 && s("rect", { class: "level", width: Math.max(2, 0.4 * percent), height: 6, rx: 3 }),
+            { class: "share", viewBox: `0 0 ${BAR_WIDTH} 6`, width: BAR_WIDTH, height: 6, "aria-hidden": "true" },
+            s("rect", { class: "track", width: BAR_WIDTH, height: 6, rx: 3 }),
+            count > 0n && s("rect", { class: "level", width: Math.max(3, (BAR_WIDTH * Number(count)) / most), height: 6, rx: 3 }),
         ),
-        h("span", null, `${percent.toFixed(digits)} %`),
-    );
+        h("span", null, grouped(count)),
+    ];
+    return ["Transactions", cell, "end"];
 }
+
+export const BARS_MEAN = "Each bar compares a block's transactions with those of the largest block in the list.";
 
 /**
  * What the transactions of a block add up to; three dots until it is known.
@@ -225,6 +257,26 @@ export const withCopy = (shown, text, what) => h("span", { class: "copyable" }, 
  * @type {(text: string, what: string) => HTMLElement}
  */
 export const copyable = (text, what) => withCopy(h("span", { class: "code whole" }, text), text, what);
+
+/**
+ * What the node itself answers about what a view shows, read once it is asked for.
+ * @param {string} path
+ * @param {AbortSignal} signal
+ */
+export function jsonCard(path, signal) {
+    const place = h("div", { class: "snippet" });
+    const read = async () => {
+        try {
+            const text = pretty(parseExact(await getFile(path, signal)));
+            fill(place, h("pre", { role: "region", "aria-label": "JSON" }, text), copyButton(text, "JSON"));
+        } catch (failure) {
+            if (!signal.aborted) fill(place, h("p", { class: "hint" }, asFailure(failure).message));
+        }
+    };
+    const details = h("details", null, h("summary", null, "JSON"), place);
+    details.addEventListener("toggle", () => details.open && read());
+    return h("section", { class: "card json" }, details, h("a", { href: path, class: "code" }, `GET ${path}`));
+}
 
 /**
  * A link with the whole hash of a block, where there is room for it.

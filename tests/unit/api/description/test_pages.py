@@ -22,7 +22,7 @@ DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]
 FILES = sorted(path.relative_to(STATIC_DIRECTORY).as_posix() for path in STATIC_DIRECTORY.rglob("*.*"))
 MODULES = {file for file in FILES if file.endswith((".js", ".mjs"))}
 PAGE = (STATIC_DIRECTORY / "index.html").read_text()
-MAX_PAGE_BYTES = 275_000
+MAX_PAGE_BYTES = 320_000
 
 
 def get(path: str, view: ChainView | None = None, settings: Settings | None = None, **headers: str) -> httpx.Response:

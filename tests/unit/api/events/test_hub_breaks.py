@@ -4,7 +4,7 @@ import pytest
 
 from cairn.api.events.messages import encode_frame
 from cairn.domain.answers import Dropped
-from cairn.domain.errors import BlockNotFound
+from cairn.domain.errors import BlockNotFound, BlockNotKept
 from cairn.domain.types import TxHash
 from tests.support.event_server import MemoryChain, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
@@ -60,6 +60,35 @@ async def test_after_a_jump_of_the_chain_those_who_were_promised_every_block_are
     await settle()
     assert waiting.closed == (1013, f"block {first} is not kept: the oldest is {height}")
     assert follower.messages == [confirmed(tx_hash, height)]
+
+
+class LateChain(MemoryChain):
+    """Shows what a worker does that finds out which blocks were removed when it catches up, and does so to read one."""
+
+    removed_below = 0
+
+    def tx_hashes(self, height: int) -> bytes:
+        self.base = max(self.base, self.removed_below)
+        if height < self.base:
+            raise BlockNotKept(f"block {height} is not kept by this node; the oldest it has is {self.base}")
+        return super().tx_hashes(height)
+
+
+async def test_a_block_that_was_removed_when_it_is_read_is_passed_over_and_later_ones_are_told() -> None:
+    chain = LateChain()
+    bench = Bench(chain)
+    waiting, subscriber = bench.join()
+    bench.hub.subscribe_blocks(subscriber, None)
+    follower, other = bench.join()
+    tx_hash = TxHash(b"t" * 32)
+    bench.hub.follow(other, tx_hash)
+    await settle()
+    chain.append()
+    chain.removed_below = height = chain.append([tx_hash])
+    bench.hub.on_commit(height)
+    await settle()
+    assert follower.messages == [confirmed(tx_hash, height)]
+    assert waiting.closed == (1013, f"block 1 is not kept: the oldest is {height}")
 
 
 class RevertedChain(MemoryChain):

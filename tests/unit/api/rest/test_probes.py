@@ -6,15 +6,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cairn import heartbeat
 from cairn.api.chain_view import ChainView
 from cairn.api.rest.probes import CHECK_LIFETIME_S, CHECK_TIMEOUT_S, Probes
 from cairn.domain.answers import Checks
 from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.domain.types import Phase
+from cairn.heartbeat import SharedPage, Work
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 from tests.support.virtual_time import virtual_loop
 
@@ -65,20 +68,30 @@ async def test_startup_is_503_while_the_store_has_never_opened() -> None:
 
 
 async def test_ready_is_200_when_both_checks_pass() -> None:
-    assert await asked_ready(view_in("ready")) == (200, {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}})
+    every = dict.fromkeys(("store", "mempool", "disk", "core", "engine", "peers"), "ok")
+    assert await asked_ready(view_in("ready")) == (200, {"status": "ready", "checks": every})
 
 
 @pytest.mark.parametrize("phase", ["starting", "draining"])
 async def test_ready_is_503_while_starting_or_draining(phase: Phase) -> None:
     status, body = await asked_ready(view_in(phase, "why"))
-    assert (status, body) == (503, {"status": phase, "checks": {"store": "why", "mempool": "why"}})
+    assert (status, body["status"]) == (503, phase)
+    assert [part for part, said in body["checks"].items() if said == "why"] == ["store", "mempool", "core"]
 
 
-@pytest.mark.parametrize("checks", [Checks("no space left", "ok"), Checks("ok", "read-only"), Checks("a", "b")])
+@pytest.mark.parametrize(
+    "checks",
+    [
+        Checks("no space left", "closed", disk="no space left"),
+        Checks("ok", "read-only", disk="read-only"),
+        Checks("ok", "ok", engine="cometbft is not answering"),
+        Checks("ok", "ok", peers="no block for 20 s"),
+    ],
+)
 async def test_ready_names_the_part_that_fails(checks: Checks) -> None:
     status, body = await asked_ready(view_in("ready"), checks)
     assert status == 503
-    assert body == {"status": "unavailable", "checks": {"store": checks.store, "mempool": checks.mempool}}
+    assert body == {"status": "unavailable", "checks": msgspec.structs.asdict(checks)}
 
 
 async def test_ready_is_503_without_a_core() -> None:
@@ -100,6 +113,20 @@ async def test_a_stuck_core_is_named_in_time() -> None:
     assert status == 503
     assert "did not answer" in body["checks"]["store"]
     assert "did not answer" in body["checks"]["mempool"]
+    assert "did not answer" in body["checks"]["core"]
+    assert body["checks"]["disk"] == "unknown"
+
+
+async def test_a_core_that_waits_for_the_disk_is_not_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = SharedPage(2)
+    page.core.work = Work.DISK
+    monkeypatch.setattr(heartbeat, "_own", heartbeat.Heart(page, page.slots[1]))
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = CHECK_TIMEOUT_S + 1
+    status, body = await asked(Probes(gateway, view_in("ready")).get_ready)
+    assert status == 503
+    assert "the disk" in body["checks"]["disk"]
+    assert body["checks"]["core"] == "ok"
 
 
 async def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:

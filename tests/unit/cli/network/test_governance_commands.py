@@ -20,6 +20,7 @@ from cairn.domain.governance import Admins, EvidenceKind, EvidenceRecord, Govern
 from cairn.domain.update_json import encode_public_key, parse_update_json
 from cairn.domain.updates import apply_update
 from tests.support.json_server import Answer, JsonServer
+from tests.support.stand_in_cometbft import make_stand_in
 
 FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 NEW_KEY = encode_public_key(b"\x02" * 32)
@@ -289,10 +290,10 @@ def test_an_update_of_another_chain_is_not_submitted(
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["add"], "name the validator by --home or by --public-key"),
+        (["add"], "name the validator by --home, by --public-key or by --file"),
         (["add", "--public-key", "abc"], "--public-key: publicKey: an Ed25519 key is 44 characters of base64"),
         (["add", "--public-key", encode_public_key(FIRST.public_key)], "it is already a validator; `cairn validators"),
-        (["remove"], "name one validator: --home, --public-key or --name"),
+        (["remove"], "name one validator: --home, --public-key, --file or --name"),
         (["remove", "--name", "nobody"], "0 validators are called nobody; name one by --public-key"),
         (["remove", "--public-key", NEW_KEY], "this is not a validator of the network"),
         (["add", "--home", "/nowhere"], "cannot read the public key in /nowhere/cometbft/config"),
@@ -438,3 +439,55 @@ def test_adding_a_validator_that_the_network_would_wait_for_is_warned_of(node: S
     added = run("add", "--public-key", NEW_KEY, "--name", "second", "--node", node.url, *keys)
     assert added.exit_code == 0
     assert "Until this validator's node runs and has caught up, the network stands still." in added.stderr
+
+
+def test_a_new_key_for_a_known_name_keeps_power_and_fee_recipient(node: Scripted, keys: list[str]) -> None:
+    node.governance = msgspec.structs.replace(node.governance, validators=(msgspec.structs.replace(FIRST, power=7),))
+    added = run("add", "--public-key", NEW_KEY, "--name", "first", "--yes", "--node", node.url, *keys)
+    assert added.exit_code == 0, added.stderr
+    assert "are lost" not in added.stderr
+    _, new = node.governance.validators
+    assert (new.name, new.power, new.fee_recipient) == ("first", 7, FIRST.fee_recipient)
+    removed = run("remove", "--public-key", encode_public_key(FIRST.public_key), "--node", node.url, *keys)
+    assert removed.exit_code == 0, removed.stderr
+    assert node.governance.validators == (new,)
+
+
+def test_a_new_validator_without_a_fee_recipient_is_warned_of(node: Scripted, keys: list[str]) -> None:
+    added = run("add", "--public-key", NEW_KEY, "--name", "other", "--node", node.url, *keys)
+    assert added.exit_code == 0
+    assert "without --fee-recipient they are lost" in added.stderr
+    assert node.governance.validators[1].power == 10
+
+
+def test_an_administrator_signs_with_an_encrypted_key(
+    node: Scripted, keys: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAIRN_KEYS", str(tmp_path / "keys"))
+    monkeypatch.setenv("CAIRN_PASSWORD", "secret")
+    imported = CliRunner().invoke(app, ["keys", "import", "second", keys[3]])
+    assert imported.exit_code == 0, imported.stderr
+    wanted = ["add", "--public-key", NEW_KEY, "--name", "other", "--node", node.url]
+    added = run(*wanted, *keys[:2], "--key", "second")
+    assert added.exit_code == 0, added.stderr
+    assert node.governance.sequence == 1
+    monkeypatch.setenv("CAIRN_PASSWORD", "wrong")
+    assert run("remove", "--name", "other", "--node", node.url, *keys[:2], "--key", "second").exit_code == 7
+    assert run("remove", "--name", "other", "--node", node.url, *keys[:2], "--key", "third").exit_code == 4
+
+
+def test_a_validator_is_added_and_removed_by_its_file(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+    binary = make_stand_in(tmp_path)
+    given = ["--name=dave", "--host=10.0.0.4", f"--fee-recipient={checksum_address(DEV_KEYS[5][0])}"]
+    made = CliRunner().invoke(app, ["validator", "init", str(tmp_path / "home"), *given, f"--cometbft-binary={binary}"])
+    assert made.exit_code == 0, made.stderr
+    file = str(tmp_path / "home" / "validator.json")
+    added = run("add", "--file", file, "--node", node.url, *keys)
+    assert added.exit_code == 0, added.stderr
+    [new] = [each for each in node.governance.validators if each.name == "dave"]
+    assert (new.power, new.fee_recipient) == (10, DEV_KEYS[5][0])
+    assert run("update", "--file", file, "--power", "9", "--node", node.url, *keys).exit_code == 0
+    assert run("remove", "--file", file, "--node", node.url, *keys).exit_code == 0
+    assert node.governance.validators == (FIRST,)
+    both = run("add", "--file", file, "--public-key", NEW_KEY, "--node", node.url, *keys)
+    assert (both.exit_code, "by --home, by --public-key or by --file" in both.stderr) == (2, True)

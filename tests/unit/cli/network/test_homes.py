@@ -74,10 +74,13 @@ else:
 
 def test_nodes_on_one_host_have_ports_apart() -> None:
     sites = plan_sites(3, ["a", "b", "a"], 100)
-    assert [(site.name, site.api_port, site.p2p_port, site.rpc_port, site.is_alone) for site in sites] == [
-        ("node0", 100, 101, 102, False),
-        ("node1", 100, 101, 102, True),
-        ("node2", 110, 111, 112, False),
+    assert [
+        (site.name, site.api_port, site.p2p_port, site.rpc_port, site.engine_metrics_port, site.is_alone)
+        for site in sites
+    ] == [
+        ("node0", 100, 101, 102, 104, False),
+        ("node1", 100, 101, 102, 104, True),
+        ("node2", 110, 111, 112, 114, False),
     ]
     assert {site.host for site in plan_sites(2, [], 100)} == {"127.0.0.1"}
     assert Site("n", "::1", 1, is_alone=True).p2p_address == "[::1]:2"
@@ -132,8 +135,16 @@ def test_nodes_on_hosts_of_their_own_are_reached_from_outside(tmp_path: Path, bi
     assert config["p2p"]["external_address"] == "10.0.0.2:9001"
     assert config["p2p"]["allow_duplicate_ip"] is False
     assert config["rpc"]["laddr"] == "tcp://127.0.0.1:9002"
+    assert config["instrumentation"] == {"prometheus": True, "prometheus_listen_addr": "127.0.0.1:9004"}
     settings = load_settings((home / "cairn.toml").read_text())
     assert (settings.engine, settings.host, settings.port) == ("cometbft", "127.0.0.1", 9_000)
+
+
+def test_a_node_takes_two_peers_that_share_a_host(tmp_path: Path, binary: Path) -> None:
+    sites = plan_sites(3, ["10.0.0.1", "10.0.0.2", "10.0.0.2"], 9_000)
+    make_network(tmp_path / "net", binary, sites, genesis(), RECIPIENTS)
+    config = tomllib.loads((tmp_path / "net" / "node0" / "cometbft" / "config" / "config.toml").read_text())
+    assert config["p2p"]["allow_duplicate_ip"] is True
 
 
 def test_validators_take_listed_nodes_only_and_full_nodes_take_others_too(tmp_path: Path, binary: Path) -> None:

@@ -111,3 +111,9 @@ def test_a_wrong_peer_is_refused_and_nothing_is_written(home: Path) -> None:
     assert (home / "cometbft" / "config" / "config.toml").read_text() == CONFIG
     (home / "cometbft" / "config" / "config.toml").unlink()
     assert "cannot read" in CliRunner().invoke(app, ["peers", "--home", str(home)]).stderr
+
+
+def test_a_node_with_a_new_id_replaces_the_one_at_its_address() -> None:
+    again = f"{'4' * 40}@{SECOND.partition('@')[2]}"
+    assert Peers((FIRST, SECOND, THIRD)).with_peers([again]).listed == (FIRST, THIRD, again)
+    assert Peers((FIRST,)).with_peers([SECOND]).listed == (FIRST, SECOND)

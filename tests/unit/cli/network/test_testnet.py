@@ -19,13 +19,13 @@ from cairn.cli.network.testnet import (
     describe,
     split_hosts,
 )
-from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_KEYS, dev_genesis
 from cairn.domain.governance import Admins
+from cairn.domain.types import Address
 
-OWN = "0x" + "ab" * 20
-A, B, C = (checksum_address(address) for address, _ in DEV_KEYS[:3])
+OWN = Address(b"\xab" * 20)
+A, B, C = (address for address, _ in DEV_KEYS[:3])
 
 
 def test_a_majority_of_the_administrators_must_sign_unless_said_otherwise() -> None:
@@ -42,20 +42,20 @@ def test_a_majority_of_the_administrators_must_sign_unless_said_otherwise() -> N
 
 def test_fee_recipients_are_one_for_all_or_one_each() -> None:
     assert choose_recipients([], 2) == [None] * 2
-    assert choose_recipients([A], 2) == [DEV_KEYS[0][0]] * 2
-    assert choose_recipients([A, B], 2) == [DEV_KEYS[0][0], DEV_KEYS[1][0]]
+    assert choose_recipients([A], 2) == [A, A]
+    assert choose_recipients([A, B], 2) == [A, B]
     with pytest.raises(InvalidConfig, match="--fee-recipient is given 2 times for 3 validators"):
         choose_recipients([A, B], 3)
 
 
 def test_the_dev_accounts_hold_all_money_unless_others_are_named() -> None:
     admins = choose_admins([], None)
-    dev = choose_genesis(None, [], admins)
+    dev = choose_genesis(None, {}, admins)
     assert (dev.chain_id, dev.alloc, dev.admins) == (1337, dev_genesis().alloc, admins)
-    own = choose_genesis(None, [f"{OWN}=1coins"], admins)
-    assert own.alloc == {bytes.fromhex("ab" * 20): COIN}
+    own = choose_genesis(None, {OWN: COIN}, admins)
+    assert own.alloc == {OWN: COIN}
     assert own.chain_id != 1337
-    assert choose_genesis(7, [f"{OWN}=1"], admins).chain_id == 7
+    assert choose_genesis(7, {OWN: 1}, admins).chain_id == 7
 
 
 def test_hosts_are_separated_by_commas() -> None:
@@ -67,18 +67,17 @@ def test_hosts_are_separated_by_commas() -> None:
 
 def test_dev_accounts_with_money_or_power_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     sites = plan_sites(1, [], 9_000)
-    describe(Path("net"), choose_genesis(None, [], choose_admins([], None)), sites, 1)
+    describe(Path("net"), choose_genesis(None, {}, choose_admins([], None)), sites, 1)
     printed = capsys.readouterr()
     assert "cairn run --home net/node0   # http://127.0.0.1:9000\n" in printed.out
     assert "cairn testnet net --run" in printed.out
-    assert "THE KEYS OF THE DEV ACCOUNTS ARE PUBLIC" in printed.err
-    assert "as administrators, take it over" in printed.err
-    describe(Path("net"), choose_genesis(None, [f"{OWN}=1"], choose_admins([OWN], None)), sites, 1)
+    assert "administer the network (dev0, dev1, dev2)" in printed.err
+    describe(Path("net"), choose_genesis(None, {OWN: 1}, choose_admins([OWN], None)), sites, 1)
     assert capsys.readouterr().err == ""
 
 
 def test_homes_for_other_hosts_say_where_they_belong(capsys: pytest.CaptureFixture[str]) -> None:
-    genesis = choose_genesis(None, [f"{OWN}=1"], choose_admins([OWN], None))
+    genesis = choose_genesis(None, {OWN: 1}, choose_admins([OWN], None))
     describe(Path("net"), genesis, plan_sites(1, ["10.0.0.1"], 9_000), 1)
     printed = capsys.readouterr().out
     assert "on 10.0.0.1, with a copy of net/node0" in printed
@@ -90,8 +89,13 @@ def test_homes_for_other_hosts_say_where_they_belong(capsys: pytest.CaptureFixtu
     ("options", "message"),
     [
         (["--hosts", "a,b"], "cairn: --hosts names 2 hosts for 4 nodes\n"),
-        (["--admin", "me"], "cairn: --admin: an address is 0x and 40 hexadecimal digits\n"),
-        (["--alloc", "x=1"], "cairn: --alloc x=1: an address is 0x and 40 hexadecimal digits\n"),
+        (["--admin", "0x12"], "cairn: --admin: an address is 0x and 40 hexadecimal digits\n"),
+        (["--alloc", "0x12=1"], "cairn: --alloc 0x12=1: an address is 0x and 40 hexadecimal digits\n"),
+        (
+            ["--alloc", f"0x{OWN.hex()}=1"],
+            "cairn: --alloc gives coins to your own accounts, so --admin must name who administers the network: "
+            "without it dev accounts would, and with their public keys anybody could replace the validators\n",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line_and_nothing_is_written(
@@ -112,7 +116,7 @@ def test_a_directory_without_homes_cannot_be_run(tmp_path: Path) -> None:
     ("readiness", "reason"),
     [
         ({"status": "unavailable", "checks": {"store": "ok", "mempool": "no block for 20 s"}}, "no block for 20 s"),
-        ({"status": "starting", "checks": {"store": "opening", "mempool": "opening"}}, "opening"),
+        ({"status": "starting", "checks": {"store": "opening", "mempool": "opening", "disk": "unknown"}}, "opening"),
         ({"detail": "the core is starting"}, "the core is starting"),
         ({"status": "draining", "checks": {}}, "draining"),
     ],

@@ -40,6 +40,7 @@ def test_the_dev_banner_has_accounts_keys_rules_and_urls(
     assert "Data        /data (kept)" in lines
     assert f"Explorer    {URL}/" in lines
     assert f"API         {URL}/docs" in lines
+    assert f"JSON-RPC    {URL}/rpc" in lines
     assert "Events      ws://127.0.0.1:8645/events" in lines
     assert "            to have the node sign for one, list it: --cors-origins http://localhost:3000" in lines
     assert lines[-1] == f"Listening on {URL}"
@@ -48,7 +49,7 @@ def test_the_dev_banner_has_accounts_keys_rules_and_urls(
 def test_the_banner_names_the_pages_that_may_do_all(capsys: pytest.CaptureFixture[str]) -> None:
     lines = dev_banner(capsys, Settings(cors_origins=("http://localhost:3000", "https://app.example")))
     origins = "http://localhost:3000, https://app.example"
-    assert f"            these may do everything, also have the node sign: {origins}" in lines
+    assert f"            these may do everything, including having the node sign: {origins}" in lines
 
 
 def test_only_the_keys_of_the_usual_mnemonic_are_called_public(capsys: pytest.CaptureFixture[str]) -> None:

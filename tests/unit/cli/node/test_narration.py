@@ -21,6 +21,8 @@ from cairn.cli.node.narration import (
     Interval,
     Narrator,
     SeenDrop,
+    SeenQueued,
+    SeenRefusal,
     SeenRevert,
     TextFormat,
     json_lines,
@@ -111,6 +113,23 @@ def test_drops_and_reverts_are_printed() -> None:
     assert text_of(interval) == [f"  dropped: replaced  0x{HASH.hex()}", "reverted to block 4"]
 
 
+def test_a_queued_transaction_and_a_refusal_say_why() -> None:
+    interval = Interval()
+    interval.add(SeenQueued(PAYMENT, 3))
+    interval.add(SeenRefusal("NONCE_TOO_LOW", "nonce 0 is used", PAYMENT))
+    interval.add(SeenRefusal("INVALID_SIGNATURE", "it is \x1b[31mnot\n valid", None))
+    transfer = f"dev0 → dev1  1 coin  0x{PAYMENT.hash.hex()}"
+    assert text_of(interval) == [
+        f"  queued: waits for nonce 3  {transfer}",
+        f"  refused: NONCE_TOO_LOW  nonce 0 is used  {transfer}",
+        "  refused: INVALID_SIGNATURE  it is \N{REPLACEMENT CHARACTER}[31mnot\N{REPLACEMENT CHARACTER} valid",
+    ]
+    queued, refused, unreadable = map(json.loads, json_lines(interval))
+    assert (queued["event"], queued["nonce"], queued["queuedReason"]) == ("txQueued", 0, "waits for nonce 3")
+    assert (refused["event"], refused["code"], refused["value"]) == ("txRefused", "NONCE_TOO_LOW", 10**18)
+    assert set(unreadable) == {"event", "code", "detail"}
+
+
 def test_colour_is_only_for_terminals() -> None:
     interval = interval_with(block_of(1))
     assert not any("\x1b" in line for line in TextFormat(False, USUAL)(interval))
@@ -129,9 +148,10 @@ def test_more_than_an_interval_holds_is_counted() -> None:
     interval = interval_with(*[block_of(0)] * MOST_THINGS, block_of(240), block_of(1))
     interval.add(SeenDrop(HASH, "evicted"))
     interval.add(SeenRevert(1))
-    assert text_of(interval)[MOST_THINGS:] == ["… 2 blocks, 241 transactions, 1 drop, 1 revert"]
+    interval.add(SeenRefusal("NONCE_TOO_LOW", "used", None))
+    assert text_of(interval)[MOST_THINGS:] == ["… 2 blocks, 241 transactions, 1 drop, 1 revert, 1 refusal"]
     last = json.loads(list(json_lines(interval))[-1])
-    assert last == {"event": "skipped", "blocks": 2, "transactions": 241, "drops": 1, "reverts": 1}
+    assert last == {"event": "skipped", "blocks": 2, "transactions": 241, "drops": 1, "reverts": 1, "refusals": 1}
 
 
 def test_json_lines_have_the_field_names_of_the_api() -> None:

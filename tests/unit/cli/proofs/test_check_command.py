@@ -128,7 +128,7 @@ def test_a_dev_chain_proves_nothing_and_says_so_first(tmp_path: Path) -> None:
     chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
     written(tmp_path / "genesis.json", chain.genesis)
     result = check(tmp_path, chain.receipt(1, 0, 1))
-    assert result.stdout.startswith("VALID, BUT NO PROOF (a dev chain, whose key everybody has): this payment was made")
+    assert result.stdout.startswith("VALID, BUT NO PROOF (a dev chain: its key is public): this payment was made")
     assert "NOT PROVEN:\n- anything at all: this is a dev chain, and everybody has the key" in result.stdout
 
 

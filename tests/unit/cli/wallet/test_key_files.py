@@ -157,6 +157,15 @@ def test_the_default_directory_follows_the_environment(
     assert default_directory() == Path(place)
 
 
+def test_a_user_without_a_home_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CAIRN_KEYS", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    assert Keystore(default_directory()).names() == []
+    with pytest.raises(NoSuchItem, match="there is no key alice in /.local/share/cairn/keys"):
+        Keystore(default_directory()).get("alice")
+
+
 def test_eth_account_decrypts_a_locked_key() -> None:
     document = lock(KEY, "pässword", LIGHT)
     assert bytes(Account.decrypt(document, "pässword")) == KEY

@@ -14,7 +14,14 @@ from cairn.cli.main import app
 from cairn.cli.report import CommandFailed
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
-from cairn.cli.wallet.transfers import Sending, TransferOrder, describe_other_account, read_note, read_price
+from cairn.cli.wallet.transfers import (
+    Sending,
+    TransferOrder,
+    describe_other_account,
+    read_note,
+    read_order,
+    read_price,
+)
 from cairn.client.models import Chain
 from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.errors import InvalidConfig
@@ -139,6 +146,21 @@ def test_the_question_names_the_reference_and_the_fee_that_it_takes(
     told = capsys.readouterr().err.splitlines()
     assert "amount  7 wei, and a fee of 21192 wei" in told
     assert 'for     "invoice 4711"' in told
+
+
+@pytest.mark.parametrize(("amount", "is_told"), [("1", True), ("1wei", False), ("1coin", False), ("0", False)])
+def test_an_amount_without_a_unit_is_told_to_be_wei_in_the_question_or_by_a_warning(
+    amount: str, is_told: bool, node: FickleNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = "an amount without a unit is in wei: this is 1 wei, and 1coin is 1,000,000,000,000,000,000 wei"
+    order = read_order(Keystore(Path("/nowhere")), "dev0", "dev1", amount, None, read_price(None, None, None), b"")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    with pytest.raises(CommandFailed, match="nothing was sent"):
+        Sending("http://node", order, False)._confirm(msgspec.convert(CHAIN, Chain))
+    assert (f"note    {unit}" in capsys.readouterr().err.splitlines()) is is_told
+    command = ["send", "dev0", "dev1", amount, "--no-wait", "--node", node.url]
+    assert (f"cairn: warning: {unit}" in CliRunner().invoke(app, command).stderr.splitlines()) is is_told
+    assert "without a unit" not in CliRunner().invoke(app, [*command, "--json"]).stderr
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,10 @@ REQUESTS = [
             "init_chain",
             (
                 m.InitChainRequest(
-                    [m.ValidatorPower(b"e" * 32, 1), m.ValidatorPower(b"s" * 33, 2)], b"{}", initial_height=7
+                    [m.ValidatorPower(b"e" * 32, 1), m.ValidatorPower(b"s" * 33, 2)],
+                    b"{}",
+                    initial_height=7,
+                    app_version=0,
                 ),
             ),
             7,

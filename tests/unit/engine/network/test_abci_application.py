@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.domain.errors import Fatal, NodeError, UpdateRefused, WrongGenesis
+from cairn.domain.errors import AnotherVersionNeeded, Fatal, NodeError, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.governance import decode_governance
 from cairn.domain.rules import RULES_VERSION
@@ -33,7 +33,7 @@ from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 
 def init(app_state: bytes, **changes: object) -> m.InitChainRequest:
     validators = (m.ValidatorPower(VALIDATOR.public_key, VALIDATOR.power),)
-    request = m.InitChainRequest(validators, app_state, 1)
+    request = m.InitChainRequest(validators, app_state, 1, RULES_VERSION)
     return msgspec.structs.replace(request, **changes)
 
 
@@ -54,6 +54,12 @@ def test_the_chain_starts_with_the_hash_of_its_genesis_block(node: Node) -> None
     assert node.app.init_chain(init(encode_genesis(GENESIS))) == node.chain.head_hash
     digest = json.dumps("0x" + genesis_digest(GENESIS).hex()).encode()
     assert node.app.init_chain(init(digest)) == node.chain.head_hash
+
+
+def test_a_genesis_may_leave_out_the_version_of_the_rules_but_not_name_another(node: Node) -> None:
+    assert node.app.init_chain(init(encode_genesis(GENESIS), app_version=0)) == node.chain.head_hash
+    with pytest.raises(AnotherVersionNeeded, match=f"begun with rules of version {RULES_VERSION + 1}"):
+        node.app.init_chain(init(encode_genesis(GENESIS), app_version=RULES_VERSION + 1))
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,23 @@ async def test_the_latest_block_of_each_peer_that_has_told_it(heights: list[str 
         assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "dump_consensus_state"}]
 
 
-async def test_how_many_peers_there_are() -> None:
-    answer = {"jsonrpc": "2.0", "id": 1, "result": {"listening": True, "n_peers": "3", "peers": []}}
+async def test_what_the_peers_are_called() -> None:
+    peers = [{"node_info": {"id": each, "moniker": f"node {each}", "network": "n"}} for each in ("ab", "cd")]
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"listening": True, "n_peers": "2", "peers": peers}}
     async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
-        assert await rpc.count_peers() == 3
+        assert await rpc.peer_names() == {"ab": "node ab", "cd": "node cd"}
         assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "net_info"}]
+
+
+async def test_the_votes_of_each_step() -> None:
+    rounds = [
+        {"round": 0, "prevotes": ["nil-Vote", "Vote{1:AB}"], "precommits": ["nil-Vote"], "prevotes_bit_array": "BA{}"},
+        {"round": 1, "prevotes": [], "precommits": []},
+    ]
+    answer = {"result": {"round_state": {"height/round/step": "4/0/4", "height_vote_set": rounds}}}
+    async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
+        assert await rpc.votes() == [["nil-Vote", "Vote{1:AB}"], ["nil-Vote"], [], []]
+        assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "consensus_state"}]
 
 
 async def test_a_broadcast_is_accepted_or_refused_with_cometbfts_message() -> None:
@@ -137,14 +149,14 @@ async def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
         pytest.param(http(b'{"error":{"code":1,"message":"not now"}}'), id="an error"),
         pytest.param(http(b'{"result":{}}'), id="another result"),
         pytest.param(
-            http(b'{"result":{"n_peers":"many","peers":[{"peer_state":{"round_state":{"height":""}}}]}}'),
+            http(b'{"result":{"round_state":{},"peers":[{"peer_state":{"round_state":{"height":""}}}]}}'),
             id="no number",
         ),
     ],
 )
 async def test_an_invalid_answer_raises_rpc_away(answer: bytes) -> None:
     async with serving(lambda request: answer) as (_, rpc):
-        for call in (rpc.status, rpc.peer_heights, rpc.count_peers):
+        for call in (rpc.status, rpc.peer_heights, rpc.peer_names, rpc.votes):
             with pytest.raises(RpcAway):
                 await call()
 

@@ -2,8 +2,11 @@
 
 import asyncio
 
+from structlog.testing import capture_logs
+
 from cairn.domain.governance import ValidatorRecord
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHeader
+from cairn.engine.network.network_log import find_missing
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.network.watch import AWAY, EAGER_POLL_INTERVAL_S, FUTILE_STARTS, POLL_INTERVAL_S, CometBftWatch
 from tests.support.virtual_time import run_virtual
@@ -18,6 +21,7 @@ class ScriptedRpc(Rpc):
         self.voting_power = 0
         self.heights = [7]
         self.peers: int | None = 1
+        self.rounds: list[list[str]] | None = None
         self.asked = 0
         self.name = "node1"
         self.public_key = bytes([1]) * 32
@@ -31,10 +35,15 @@ class ScriptedRpc(Rpc):
     async def peer_heights(self) -> list[int]:
         return self.heights
 
-    async def count_peers(self) -> int:
+    async def peer_names(self) -> dict[str, str]:
         if self.peers is None:
             raise RpcAway("no answer to this")
-        return self.peers
+        return {f"id{each}": f"node{each + 2}" for each in range(self.peers)}
+
+    async def votes(self) -> list[list[str]]:
+        if self.rounds is None:
+            raise RpcAway("no answer to this")
+        return self.rounds
 
 
 class Scene:
@@ -121,6 +130,54 @@ def test_notices_a_halt_and_its_end() -> None:
     assert scene.look(False) == "ok"
     scene.watch.committed()
     assert scene.watch.condition() == "ok"
+
+
+def test_a_halt_names_the_validators_that_do_not_vote_once_and_is_told_to_end() -> None:
+    scene = Scene()
+    assert scene.look(False) == "ok"
+    present, missing = scene.validators
+    vote = f"Vote{{0:{present.engine_address.hex().upper()[:12]} 8/00/SIGNED_MSG_TYPE_PREVOTE(Prevote) 2B}}"
+    scene.rpc.rounds = [[vote, "nil-Vote"], ["nil-Vote", "nil-Vote"]]
+    scene.now += 16.5
+    with capture_logs() as lines:
+        for _ in range(3):
+            scene.age_s = 16
+            assert scene.look(False) == f"no block for 16 s, these validators do not vote: {missing.name}"
+            assert scene.watch.part_at_fault == "peers"
+        scene.watch.committed()
+    assert [(line["event"], line.get("missing")) for line in lines] == [
+        ("the network makes no blocks", [missing.name]),
+        ("the network makes blocks again", None),
+    ]
+
+
+def test_peers_that_come_and_go_are_told_by_name_once() -> None:
+    scene = Scene()
+    with capture_logs() as lines:
+        for peers in (2, 2, 1, 1):
+            scene.rpc.peers = peers
+            scene.look(False)
+    assert [(line["event"], line["peer"]) for line in lines[2:]] == [("a peer is lost", "node3")]
+    assert {line["peer"] for line in lines[:2]} == {"node2", "node3"}
+    with capture_logs() as lines:
+        # That CometBFT itself is away is told elsewhere, and says nothing of its peers.
+        scene.look(None)
+    assert lines == []
+
+
+def test_a_validator_that_prevoted_and_ended_is_missing() -> None:
+    scene = Scene()
+    here, gone = (
+        f"Vote{{{index}:{each.engine_address.hex().upper()[:12]} 1/00/" for index, each in enumerate(scene.validators)
+    )
+    assert find_missing(scene.validators, [[here, gone], [here, "nil-Vote"], ["nil-Vote", "nil-Vote"], []], set()) == [
+        "node2"
+    ]
+
+
+def test_without_votes_those_are_missing_that_are_not_connected() -> None:
+    scene = Scene()
+    assert find_missing(scene.validators, [["nil-Vote"]], {"node1"}) == ["node2"]
 
 
 def test_catching_up_is_no_halt() -> None:

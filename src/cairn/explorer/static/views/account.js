@@ -6,6 +6,7 @@ import { grouped } from "../amounts.js";
 import { announce, fill, h } from "../dom.js";
 import { refusalPlace, untilDone } from "../fields.js";
 import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
+import { cursorPager, firstNumber, knownEnd, PAGE, rangeWords } from "../pages.js";
 import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
 import { qrCode } from "../qr.js";
 import { nonceColumn } from "../columns.js";
@@ -18,6 +19,7 @@ import {
     accountLink,
     age,
     amount,
+    amountWithCopy,
     badge,
     bareAmount,
     blockLink,
@@ -27,20 +29,22 @@ import {
     facts,
     freshNotice,
     hashLink,
-    pager,
+    jsonCard,
     referenceColumns,
     table,
     transactionColumns,
     view,
 } from "../widgets.js";
 
-/** @import { Account, Confirmed } from "../api.js" */
+/** @import { Account, Confirmed, Page } from "../api.js" */
 /** @import { Context, View } from "../router.js" */
 /** @import { AccountReport } from "../trust.js" */
 /** @import { Column } from "../widgets.js" */
 
-const PAGE = 25;
 const PENDING_SHOWN = 10;
+
+/** How many items a history is counted ahead of the page that is shown. */
+const COUNTED_AHEAD = 200;
 
 /** @type {(items: Confirmed[], address: string, times: Map<bigint, bigint>) => Column<Confirmed>[]} */
 const historyColumns = (items, address, times) => [
@@ -66,6 +70,51 @@ function direction(tx, address) {
 }
 
 /**
+ * Which transactions the page shows, and of how many; of a long history the latter is not known at once.
+ * @param {string} address
+ * @param {Page<Confirmed>} page
+ * @param {number | null} first
+ * @param {AbortSignal} signal
+ */
+function historyRange(address, page, first, signal) {
+    const place = h("p", { class: "page-number" }, rangeWords(first, page, page.total));
+    if (page.after === null || first === null) return place;
+    const count = async () => {
+        const ahead = await listHistory(address, { limit: COUNTED_AHEAD, after: page.after }, signal);
+        const all = first - 1 + page.items.length + ahead.items.length;
+        if (ahead.after === null) fill(place, rangeWords(first, page, BigInt(all)));
+        else fill(place, `${rangeWords(first, page, null)} of more than ${grouped(all)}`);
+    };
+    // Without an answer the range is shown alone.
+    count().catch(() => {});
+    return place;
+}
+
+/**
+ * @param {string} address
+ * @param {Page<Confirmed>} history
+ * @param {Context} context
+ */
+async function historyCard(address, history, context) {
+    const { route, live, signal } = context;
+    const times = await blockTimes(history.items, live, signal);
+    const [shown, first] = [checksummed(address), firstNumber(route, history)];
+    return card(
+        "History",
+        table(
+            "Confirmed transactions, latest first",
+            historyColumns(history.items, address, times),
+            history.items,
+            "This account has sent and received nothing yet.",
+        ),
+        historyRange(address, history, first, signal),
+        cursorPager("Pages of the history", `/account/${shown}`, {}, history, first),
+        history.items.length > 0 && historyButton(address, context),
+        statementForm(address, context),
+    );
+}
+
+/**
  * @param {string} address
  * @param {AbortSignal} signal
  */
@@ -80,7 +129,7 @@ async function pendingCard(address, signal) {
 }
 
 /**
- * Offers to read the account anew once a block has changed it.
+ * Offers to read the account again once a block has changed it.
  * @param {Account} shown
  * @param {Context} context
  */
@@ -120,7 +169,7 @@ function labelForm(address, again) {
         }
         announce(labelOf(address) === null ? "Label removed" : "Label saved");
         await again();
-        // The view was made anew, and the focus went with the old one.
+        // The view was made again, and the focus went with the old one.
         document.getElementById("label")?.focus();
     };
     return h(
@@ -159,7 +208,8 @@ function historyButton(address, { live, signal }) {
     };
     button.addEventListener("click", () => untilDone(button, refusal, save));
     const hint = `Up to ${grouped(MOST_ROWS)} transactions, latest first.`;
-    return h("div", { class: "actions" }, button, h("p", { class: "hint" }, hint), refusal.element);
+    const search = h("a", { class: "button", href: href("/txs", { account: checksummed(address) }) }, "Filter");
+    return h("div", { class: "actions" }, search, button, h("p", { class: "hint" }, hint), refusal.element);
 }
 
 /**
@@ -199,7 +249,7 @@ function accountCard(account, context) {
     /** @param {{ balance: bigint, nonce: bigint }} held */
     const show = (held) => {
         const pending = account.pendingNonce - held.nonce;
-        fill(balance, amount(held.balance));
+        fill(balance, amountWithCopy(held.balance, "balance"));
         fill(sent, grouped(held.nonce), pending > 0n && ` and ${grouped(pending)} pending`);
     };
     show(account);
@@ -231,15 +281,15 @@ function accountCard(account, context) {
 export async function accountView(context) {
     const { route, live, signal } = context;
     await live.loaded;
-    const start = route.query.get("after");
+    const [after, before] = [route.query.get("after"), route.query.get("before")];
     const account = await getAccount(route.argument, signal);
     const { address } = account;
-    const [history, pending, dev] = await Promise.all([
-        listHistory(address, { limit: PAGE, after: start }, signal),
+    const [listed, pending, dev] = await Promise.all([
+        listHistory(address, { limit: PAGE, after, before }, signal),
         pendingCard(address, signal),
         devAccounts(signal),
     ]);
-    const times = await blockTimes(history.items, live, signal);
+    const history = knownEnd(route, listed);
     const [shown, name] = [checksummed(address), nameOf(address)];
     return view(
         `Account ${name ?? `${shown.slice(0, 10)}…`}`,
@@ -251,28 +301,15 @@ export async function accountView(context) {
             h(
                 "nav",
                 { class: "pager", "aria-label": "Actions" },
+                devName(address) !== null &&
+                    h("a", { class: "button", href: href("/send", { from: shown }) }, "Send from this account"),
                 h("a", { class: "button", href: href("/send", { to: shown }) }, "Send to it"),
                 dev.length > 0 && h("a", { class: "button", href: href("/faucet", { to: shown }) }, "Get coins"),
             ),
         ),
         accountCard(account, context),
-        !start && pending,
-        card(
-            "History",
-            table(
-                "Confirmed transactions, latest first",
-                historyColumns(history.items, address, times),
-                history.items,
-                "This account has sent and received nothing yet.",
-            ),
-            (start || history.after) &&
-                pager(
-                    "Pages of the history",
-                    ["Latest", start && href(`/account/${shown}`)],
-                    ["Older", history.after && href(`/account/${shown}`, { after: history.after })],
-                ),
-            history.items.length > 0 && historyButton(address, context),
-            statementForm(address, context),
-        ),
+        !after && !before && pending,
+        await historyCard(address, history, context),
+        jsonCard(`/account/${shown}`, signal),
     );
 }

@@ -4,11 +4,12 @@ import { devAccounts } from "../api.js";
 import { balanceColumn, readBalances, renewBalances } from "../columns.js";
 import { newestTransactions } from "../contents.js";
 import { h } from "../dom.js";
+import { genesisAccounts } from "../genesis.js";
 import { paced, RECENT } from "../live.js";
 import { devName, namedAccounts } from "../names.js";
 import { findValidators, NOBODY, Proposers } from "../proposers.js";
 import { firstPayment, snippetsCard } from "../welcome.js";
-import { card, counted, freshNotice, numberedPages, pageHead, pageOf, table, view, wholeAccount } from "../widgets.js";
+import { amount, card, counted, freshNotice, numberedPages, pageHead, pageOf, table, view, wholeAccount } from "../widgets.js";
 
 /** @import { Header, Validator } from "../api.js" */
 /** @import { Balances } from "../columns.js" */
@@ -29,10 +30,12 @@ function learn(known, address, as) {
 }
 
 /**
- * Those that have a name or a validator's fees. They come first, so that they are listed in any case.
+ * Those that have a name, a validator's fees, or coins since genesis. They come first, so that they are listed in any
+ * case.
  * @param {Validator[]} validators
+ * @param {string[]} first
  */
-function namedOnes(validators) {
+function namedOnes(validators, first) {
     /** @type {Known} */
     const known = new Map();
     for (const address of namedAccounts()) {
@@ -43,6 +46,7 @@ function namedOnes(validators) {
         const name = proposers.nameOf({ proposer: feeRecipient });
         if (feeRecipient !== NOBODY) learn(known, feeRecipient, name === null ? "validators" : `validator ${name}`);
     }
+    for (const address of first) learn(known, address, "genesis account");
     return known;
 }
 
@@ -75,19 +79,26 @@ function ranked(known, balances) {
  * Which accounts the list has.
  * @param {boolean} isDev
  * @param {boolean} hasValidators
+ * @param {boolean} hasGenesis
  */
-const whichOnes = (isDev, hasValidators) =>
+const whichOnes = (isDev, hasValidators, hasGenesis) =>
     `Not every account of the chain, but up to ${MOST_ACCOUNTS}: ` +
     (isDev ? "the dev accounts, " : "") +
     (hasValidators ? "the fee recipients of the validators, " : "") +
-    `those that you labelled, the proposers of the latest ${RECENT} blocks, and the senders and recipients ` +
-    `of their latest ${MOST_TRANSACTIONS} transactions.`;
+    "those that you labelled, " +
+    (hasGenesis ? "those of genesis, " : "") +
+    `the proposers of the latest ${RECENT} blocks, and the senders and recipients of their latest ${MOST_TRANSACTIONS} ` +
+    "transactions.";
 
 /** @type {View} */
 export async function accountsView({ route, live, signal, again }) {
     await live.loaded;
-    const [dev, network] = await Promise.all([devAccounts(signal), findValidators(live.chain, signal)]);
-    const known = namedOnes(network?.validators ?? []);
+    const [dev, network, first] = await Promise.all([
+        devAccounts(signal),
+        findValidators(live.chain, signal),
+        genesisAccounts(signal),
+    ]);
+    const known = namedOnes(network?.validators ?? [], first);
     /** @type {Balances} */
     const balances = new Map();
     let seen = -1n;
@@ -116,6 +127,7 @@ export async function accountsView({ route, live, signal, again }) {
         NOTHING,
     );
     const notice = freshNotice(again);
+    const { supply } = live.chain;
     const follow = async () => {
         await read();
         renewBalances(list, balances);
@@ -124,11 +136,11 @@ export async function accountsView({ route, live, signal, again }) {
     };
     live.on("blocks", paced(follow, REST_MS, signal), signal);
     return view(
-        "Accounts by balance",
-        pageHead("Accounts by balance", notice.element),
+        "Accounts",
+        pageHead("Accounts by balance", supply !== undefined && h("p", null, "Supply: ", amount(supply)), notice.element),
         card(
             counted(order.length, "account"),
-            h("p", { class: "hint" }, whichOnes(dev.length > 0, network !== null)),
+            h("p", { class: "hint" }, whichOnes(dev.length > 0, network !== null, first.length > 0)),
             list,
             numberedPages("Pages of accounts", "/accounts", page, pages),
             h("p", { class: "hint" }, "To label an account, open it. Labels are kept in this browser only."),

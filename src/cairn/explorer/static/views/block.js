@@ -12,12 +12,14 @@ import { merkleRoot } from "../verify.mjs";
 import {
     age,
     amount,
+    amountWithCopy,
     card,
     copyable,
     counted,
     dateOf,
     facts,
     fullness,
+    jsonCard,
     numberedPages,
     pageHead,
     pageOf,
@@ -35,7 +37,8 @@ import {
 /** @import { View } from "../router.js" */
 /** @import { FinalityReport } from "../trust.js" */
 
-const PAGE = 25;
+/** Transactions on a page. */
+export const PAGE = 25;
 
 /**
  * What the page shows of the block, beside the same as the validators have signed it.
@@ -112,7 +115,7 @@ async function totalsOf(block, signal) {
     const summary = { ...block, transactionCount: BigInt(block.transactions.length) };
     await addUpBlocks([summary], () => {}, signal);
     const totals = knownTotals(summary);
-    if (totals) return { value: amount(totals.value), fees: amount(totals.fees) };
+    if (totals) return { value: amountWithCopy(totals.value, "value"), fees: amountWithCopy(totals.fees, "fees") };
     const isLarge = block.transactions.length > MOST_ADDED_UP;
     const why = isLarge ? `Not added up: more than ${grouped(MOST_ADDED_UP)} transactions` : "Not known";
     return { value: why, fees: ["At least ", amount(block.gasUsed * block.baseFeePerGas)] };
@@ -162,5 +165,6 @@ export async function blockView(context) {
             ),
         ),
         listed,
+        jsonCard(`/block/${block.hash}`, signal),
     );
 }

@@ -7,6 +7,7 @@ import { fill, h } from "../dom.js";
 import { findProposers } from "../proposers.js";
 import { href } from "../routes.js";
 import {
+    BARS_MEAN,
     blockAge,
     blockLink,
     card,
@@ -18,6 +19,7 @@ import {
     pageHead,
     pager,
     table,
+    transactionsColumn,
     valueOf,
     view,
 } from "../widgets.js";
@@ -38,11 +40,11 @@ const PATIENCE_MS = 400;
  */
 const columns = (proposers, blocks) => [
     ["Block", (block) => blockLink(block.blockHeight)],
-    ["Hash", (block) => hashLink("block", block.hash)],
-    ["Transactions", (block) => grouped(block.transactionCount), "end"],
-    ["Full", fullness, "end"],
+    ["Hash", (block) => hashLink("block", block.hash), "wide"],
+    transactionsColumn(blocks),
+    ["Gas used", fullness, "end"],
     ["Value (coins)", valueOf, "end"],
-    ["Fees (coins)", feesOf, "end"],
+    ["Fees (coins)", feesOf, "end wide"],
     ...proposers.columns(blocks),
     ["Age", blockAge, "end"],
 ];
@@ -127,12 +129,17 @@ export async function blocksView(context) {
         : "No blocks here";
     return view(
         "Blocks",
-        pageHead("Blocks", h("p", null, `${shown}, ${counted(total, "block")} in all`), jumpForm()),
+        pageHead(
+            "Blocks",
+            h("p", null, `${shown}, ${counted(total, "block")} in all`),
+            isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
+            jumpForm(),
+        ),
         card(
             null,
-            isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
             listed,
             items.length > 0 && pager("Pages of blocks", ...links(page, head)),
+            items.length > 0 && h("p", { class: "hint" }, `${BARS_MEAN} Gas used is of the block's gas limit.`),
         ),
     );
 }

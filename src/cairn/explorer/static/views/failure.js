@@ -1,8 +1,9 @@
 // When a view cannot be shown: what happened, and what can be done about it.
 
+import { hasWrongChecksum } from "../addresses.js";
 import { Unreachable } from "../api.js";
 import { h } from "../dom.js";
-import { wordsView } from "../widgets.js";
+import { wholeAccount, wordsView } from "../widgets.js";
 
 /** @import { Failure } from "../api.js" */
 /** @import { Context, Shown, View } from "../router.js" */
@@ -47,13 +48,25 @@ function heightAhead({ route, headBefore }) {
 }
 
 /**
- * The view is tried anew on request, and by itself once the node is back, or the block is made.
+ * The account that an address with a wrong checksum may mean.
+ * @param {string} address
+ */
+const wrongChecksumView = (address) =>
+    wordsView("Wrong checksum", [
+        h("p", null, "A character may be mistyped. If only the case of a letter is wrong, this is the account:"),
+        h("p", { class: "meant" }, wholeAccount(address)),
+    ]);
+
+/**
+ * The view is tried again on request, and by itself once the node is back, or the block is made.
  * @param {Failure} failure
  * @param {Context} context
  * @returns {Shown}
  */
 export function failureView(failure, context) {
-    const { live, signal, again } = context;
+    const { route, live, signal, again } = context;
+    const isWrong = route.name === "account" && hasWrongChecksum(route.argument);
+    if (isWrong && !mayPass(failure)) return wrongChecksumView(route.argument);
     if (failure instanceof Unreachable) {
         live.on("connection", () => live.connection === "live" && again(), signal);
     }

@@ -29,7 +29,7 @@ const PAGE = 50;
 const ownColumns = [
     nonceColumn,
     ["Gas price (gwei)", (tx) => bareAmount(tx.gasPrice, "gwei"), "end"],
-    ["Received", (tx) => age(tx.receivedAt), "end"],
+    ["Received", (tx) => age(tx.receivedAt), "end wide"],
 ];
 
 /** @type {(page: CountedPage<MempoolItem>, start: string | null) => HTMLElement} */

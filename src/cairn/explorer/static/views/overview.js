@@ -5,22 +5,26 @@ import { formatAmount, grouped } from "../amounts.js";
 import { BarChart } from "../chart.js";
 import { addUpBlocks, newestTransactions } from "../contents.js";
 import { fill, h } from "../dom.js";
+import { ownChain } from "../genesis.js";
 import { RECENT } from "../live.js";
+import { blockTime } from "../pace.js";
 import { href } from "../routes.js";
 import { Cairn } from "../stones.js";
 import { devTable, firstPayment, snippetsCard } from "../welcome.js";
 import {
     accountLink,
     age,
+    amount,
     bareAmount,
+    BARS_MEAN,
     blockAge,
     blockLink,
     card,
     counted,
-    fullness,
     hashLink,
     shortened,
     table,
+    transactionsColumn,
     valueOf,
     view,
 } from "../widgets.js";
@@ -29,6 +33,7 @@ import {
 /** @import { Mined } from "../contents.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
+/** @import { BlockTime } from "../pace.js" */
 /** @import { Context, View } from "../router.js" */
 
 const LISTED = 8;
@@ -39,20 +44,26 @@ const LISTED = 8;
  * @param {string} [target]
  */
 function stat(name, target) {
-    const value = h("dd");
-    /** @param {Child[]} content */
-    const show = (...content) => fill(value, ...content);
+    const [value, note] = [h("dd"), h("dd", { class: "note" })];
+    /**
+     * @param {Child} content
+     * @param {string} counts What the figure counts.
+     */
+    const show = (content, counts) => {
+        fill(value, content);
+        note.textContent = counts;
+    };
     const title = target ? h("a", { href: target }, name) : name;
-    return { element: h("div", null, h("dt", null, title), value), show };
+    return { element: h("div", null, h("dt", null, title), value, note), show };
 }
 
 function makeStats() {
     return {
         pending: stat("Pending", "#/mempool"),
-        queued: stat("Queued", "#/mempool"),
         rate: stat("Transactions / s"),
         interval: stat("Block time"),
         gasPrice: stat("Gas price"),
+        supply: stat("Supply", "#/accounts"),
         chain: stat("Chain", "#/status"),
     };
 }
@@ -64,18 +75,22 @@ function makeStats() {
 const minedBlocks = (blocks) => blocks.filter((block) => block.blockHeight > 0n);
 
 /**
- * Transactions and seconds for each block, up to this moment: a chain that rests must not look busy.
+ * Transactions per second up to this moment: a chain that rests must not look busy.
  * @param {Header[]} mined
  */
-function pace(mined) {
+function rateOf(mined) {
     const [newest, oldest] = [mined[0], mined.at(-1)];
-    if (!newest || !oldest || newest.timestamp === oldest.timestamp) return null;
-    const [intervals, seconds] = [mined.length - 1, Number(newest.timestamp - oldest.timestamp)];
+    if (!newest || !oldest || newest.timestamp === oldest.timestamp) return 0;
     const count = mined.slice(0, -1).reduce((sum, block) => sum + Number(block.transactionCount), 0);
     // The clocks of a dev chain may be ahead of this one.
-    const soFar = Math.max(seconds, Date.now() / 1_000 - Number(oldest.timestamp));
-    // The block that is awaited counts once it takes longer than the others did.
-    return { rate: count / soFar, interval: Math.max(seconds / intervals, soFar / (intervals + 1)) };
+    return count / Math.max(Number(newest.timestamp - oldest.timestamp), Date.now() / 1_000 - Number(oldest.timestamp));
+}
+
+/** @param {BlockTime | null} time */
+function blockTimeNote(time) {
+    if (time === null) return "Needs three blocks with transactions, one after the other";
+    const left = time.pauses > 0 ? `; ${counted(time.pauses, "pause")} left out` : "";
+    return `${time.isMean ? "Mean" : "Median"} of ${time.intervals} intervals before blocks with transactions${left}`;
 }
 
 /**
@@ -89,13 +104,19 @@ const brief = (number) => (number < 100 ? number.toFixed(1) : grouped(Math.round
  * @param {Live} live
  */
 function showStats(stats, { chain, blocks }) {
-    const shown = pace(minedBlocks(blocks));
-    stats.pending.show(grouped(chain.mempool.pending));
-    stats.queued.show(grouped(chain.mempool.queued));
-    stats.rate.show(brief(shown?.rate ?? 0));
-    stats.interval.show(shown ? `${brief(shown.interval)} s` : h("span", { class: "unit" }, "not known yet"));
-    stats.gasPrice.show(`${formatAmount(chain.gasPrice, "gwei")} gwei`);
-    stats.chain.show(chain.chainId.toString(), h("span", { class: "unit" }, ` ${chain.engine}`));
+    const mined = minedBlocks(blocks);
+    const time = blockTime(mined);
+    stats.pending.show(grouped(chain.mempool.pending), `${grouped(chain.mempool.queued)} queued`);
+    const since = mined.length === 0 ? "No blocks yet" : `Over the last ${counted(mined.length, "block")}, until now`;
+    stats.rate.show(brief(rateOf(mined)), since);
+    stats.interval.show(
+        time ? `${brief(time.seconds)} s` : h("span", { class: "unit" }, "not known yet"),
+        blockTimeNote(time),
+    );
+    stats.gasPrice.show(`${formatAmount(chain.gasPrice, "gwei")} gwei`, "A transfer uses 21,000 gas");
+    stats.supply.element.hidden = chain.supply === undefined;
+    if (chain.supply !== undefined) stats.supply.show(amount(chain.supply), "All balances together");
+    stats.chain.show(chain.chainId.toString(), `Engine: ${chain.engine}`);
 }
 
 function makeCharts() {
@@ -105,7 +126,7 @@ function makeCharts() {
         describe: (value) => `${grouped(value)} transaction${value === 1 ? "" : "s"}`,
     });
     const times = new BarChart({
-        title: "Seconds between blocks",
+        title: "Seconds from block to block",
         most: RECENT,
         describe: (value) => `${grouped(value)} s`,
     });
@@ -125,6 +146,7 @@ function makeCharts() {
                 timestamp,
                 value: Number(timestamp - mined[index + 1].timestamp),
             })),
+            blockTime(mined)?.longest,
         );
     };
     return { element: h("div", { class: "columns" }, transactions.element, times.element), show };
@@ -136,8 +158,7 @@ const blockTable = (blocks) =>
         "The latest blocks",
         [
             ["Block", (block) => blockLink(block.blockHeight)],
-            ["Transactions", (block) => grouped(block.transactionCount), "end"],
-            ["Full", fullness, "end"],
+            transactionsColumn(blocks),
             ["Value (coins)", valueOf, "end"],
             ["Age", blockAge, "end"],
         ],
@@ -149,7 +170,7 @@ const transactionTable = (items) =>
     table(
         "The latest transactions",
         [
-            ["Transaction", (tx) => hashLink("tx", tx.txHash, 4)],
+            ["Transaction", (tx) => hashLink("tx", tx.txHash)],
             ["From", (tx) => accountLink(tx.from)],
             ["To", (tx) => accountLink(tx.to)],
             ["Amount (coins)", (tx) => bareAmount(tx.value), "end"],
@@ -197,8 +218,8 @@ function makeActivity() {
         h(
             "div",
             { class: "columns lists" },
-            card(h("a", { href: "#/blocks" }, "Blocks"), latest),
-            card("Transactions", transactions),
+            card(h("a", { href: "#/blocks" }, "Blocks"), latest, h("p", { class: "hint" }, BARS_MEAN)),
+            card(h("a", { href: "#/txs" }, "Transactions"), transactions),
         ),
     );
     let shownHeight = -1n;
@@ -225,12 +246,12 @@ function makeActivity() {
 }
 
 /**
- * On a dev chain without blocks: everything that one needs to make the first. With blocks: a way there.
+ * On a chain without blocks: everything that one needs to make the first. With blocks: a way there.
  * @param {Context} context
  */
 async function makeWelcome(context) {
     const dev = await devAccounts(context.signal);
-    if (dev.length === 0) return null;
+    if (dev.length === 0) return ownChain(context);
     if (context.live.chain.head.blockHeight > 0n) {
         return h(
             "p",
@@ -259,6 +280,8 @@ export async function overviewView(context) {
     await live.loaded;
     const [head, stats, activity] = [makeHead(), makeStats(), makeActivity()];
     const cairn = new Cairn((block) => (block.transactionCount ? `${grouped(block.transactionCount)} tx` : "empty"));
+    const meaning = "Each stone is a block, the newest on top. The wider it is, the more transactions it holds.";
+    const stones = h("div", { class: "stones" }, cairn.element, h("p", { class: "hint" }, meaning));
     const welcome = await makeWelcome(context);
 
     const hero = h("section", { class: "hero card" });
@@ -281,7 +304,7 @@ export async function overviewView(context) {
     );
     return view(
         "Overview",
-        fill(hero, h("div", { class: "hero-text" }, head.element, figures), cairn.element),
+        fill(hero, h("div", { class: "hero-text" }, head.element, figures), stones),
         welcome,
         activity.element,
     );

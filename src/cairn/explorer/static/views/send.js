@@ -1,13 +1,12 @@
 // The two forms that pay: from an account of a dev chain or a wallet, and from the faucet of a dev chain.
 
 import { askFaucet, devAccounts, faucetAmounts } from "../api.js";
-import { describeAmount, grouped, ONE_COIN } from "../amounts.js";
+import { describeAmount, ONE_COIN } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { addressField, amountField, paymentForm, referenceField } from "../fields.js";
-import { showProgress } from "../progress.js";
 import { intrinsicGas } from "../references.js";
 import { devSigner, walletSigner } from "../signers.js";
-import { card, narrowView, pageHead } from "../widgets.js";
+import { card, copyButton, narrowView, pageHead } from "../widgets.js";
 import { findWallet } from "../wallet.js";
 
 /** @import { Context, View } from "../router.js" */
@@ -54,19 +53,29 @@ function signerChoice(signers) {
     return { element: h("div", null, fieldset, place), chosen: () => chosen };
 }
 
-const nobodySigns = () =>
-    card(
+function nobodySigns() {
+    const command = `cairn send KEY ADDRESS 1coin --node ${location.origin}`;
+    const code = h("pre", { role: "region", "aria-label": "Command" }, h("code", null, command));
+    return card(
         null,
         h("p", { class: "lead" }, "There is no key to sign with."),
         h(
             "p",
             null,
-            "This node holds no keys, and this browser has no wallet. Install one (MetaMask and Rabby work), ",
-            "or sign in your own program and submit with ",
+            "This node holds no keys, and this browser has no wallet. Pay from your own machine; KEY is the name of a key (",
+            h("code", null, "cairn keys list"),
+            "):",
+        ),
+        h("div", { class: "snippet" }, code, copyButton(command, "command")),
+        h(
+            "p",
+            { class: "hint" },
+            "Or install a wallet (MetaMask and Rabby work), or sign in your own program and submit with ",
             h("a", { href: "/docs" }, "POST /tx"),
             ".",
         ),
     );
+}
 
 /**
  * @param {NamedSigner[]} signers
@@ -82,19 +91,19 @@ function transferForm(signers, dev, { route, live, signal }) {
     const reference = maxDataBytes > 0n ? referenceField(maxDataBytes, () => amount.review()) : null;
     const amount = amountField(ONE_COIN, (value) => {
         const fee = intrinsicGas(reference?.bytes() ?? new Uint8Array()) * gasPrice;
-        return `Exactly ${grouped(value)} wei, plus a fee of ${describeAmount(fee)}.`;
+        return `Exactly ${describeAmount(value)}, plus a fee of ${describeAmount(fee)}.`;
     });
-    const progress = h("div", { class: "progress-place" });
-    /** @type {(signer: Signer, hash: string) => Promise<void>} */
-    const follow = async (signer, hash) => {
-        await showProgress(progress, hash, signal);
-        if (!signal.aborted) await signer.refresh();
-    };
-    const form = paymentForm("Send", choice.element, { to, amount, reference }, async (address, value, data) => {
-        const signer = choice.chosen();
-        follow(signer, await signer.send({ to: address, value, data }));
-    });
-    return card(null, form, progress);
+    return card(
+        null,
+        paymentForm(
+            "Send",
+            choice.element,
+            { to, amount, reference },
+            (address, value, data) => choice.chosen().send({ to: address, value, data }),
+            signal,
+            () => choice.chosen().refresh(),
+        ),
+    );
 }
 
 /** @type {View} */
@@ -125,15 +134,14 @@ export async function faucetView({ route, signal }) {
         "Any address, a label of yours, or the name of a dev account, such as dev0. The account may be new.",
     );
     const { usual, most } = await faucetAmounts(signal);
-    const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
-    const progress = h("div", { class: "progress-place" });
-    const form = paymentForm("Send coins", null, { to, amount }, async (address, value) => {
-        showProgress(progress, (await askFaucet(address, value)).txHash, signal);
-    });
+    const amount = amountField(usual, (value) => `Exactly ${describeAmount(value)}.`, { least: 1n, most });
+    /** @type {(address: string, value: bigint) => Promise<string>} */
+    const pay = async (address, value) => (await askFaucet(address, value)).txHash;
+    const form = paymentForm("Send coins", null, { to, amount }, pay, signal);
     const about = h(
         "p",
         { class: "lead" },
         `Coins of a dev chain have no value. Take up to ${describeAmount(most)} at a time.`,
     );
-    return narrowView("Faucet", head, card(null, about, form, progress));
+    return narrowView("Faucet", head, card(null, about, form));
 }

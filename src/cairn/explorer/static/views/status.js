@@ -110,8 +110,9 @@ function nodeFacts({ chain }, version, { peers, disk }) {
  */
 function lag(chain, { body }) {
     if (isAlone(chain)) return h("p", { class: "hint" }, "This node makes the blocks, so it cannot be behind.");
-    const said = body.checks?.mempool;
-    if (said === undefined) return notKnown("/ready does not say whether it is catching up.");
+    const { engine, peers } = body.checks ?? {};
+    const said = engine === "ok" ? peers : engine;
+    if (said === undefined || said === "unknown") return notKnown("/ready does not say whether it is catching up.");
     if (said === "ok") return h("p", { class: "hint" }, "It has caught up with its peers.");
     return h("p", { class: "remark wrong" }, said);
 }

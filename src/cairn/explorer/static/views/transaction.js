@@ -6,11 +6,12 @@ import { announce, fill, h } from "../dom.js";
 import { offerFile } from "../history.js";
 import { untilConfirmed } from "../progress.js";
 import { dataOf, decodedText, doubtsOf, textOf } from "../references.js";
+import { href } from "../routes.js";
 import { trust } from "../trust.js";
 import { needSame, verdictOf } from "../verdicts.js";
 import {
     age,
-    amount,
+    amountWithCopy,
     badge,
     blockLink,
     card,
@@ -19,12 +20,14 @@ import {
     dateOf,
     facts,
     hashLink,
+    jsonCard,
     pageHead,
     view,
     withCopy,
     wholeAccount,
     wholeBlockHash,
 } from "../widgets.js";
+import { PAGE } from "./block.js";
 
 /** @import { Confirmed, Pending } from "../api.js" */
 /** @import { Child } from "../dom.js" */
@@ -172,6 +175,21 @@ function referenceFacts(data) {
     ];
 }
 
+/**
+ * Where the transaction is in its block, counted from 1 as on the page of the block.
+ * @param {Confirmed} tx
+ */
+function position({ blockHeight, transactionIndex }) {
+    const number = transactionIndex + 1n;
+    const page = transactionIndex / BigInt(PAGE) + 1n;
+    return h("a", { href: href(`/block/${blockHeight}`, { page }) }, `#${grouped(number)} in the block (index ${grouped(transactionIndex)})`);
+}
+
+const TYPES = ["0 (legacy)", "1 (EIP-2930)", "2 (EIP-1559)"];
+
+/** @returns {[name: string, value: Child][]} */
+const noReference = () => [["Reference", h("span", { class: "unit" }, "None")]];
+
 /** @param {bigint} timestamp */
 const timeOf = (timestamp) => [dateOf(timestamp).toLocaleString(), " (", age(timestamp), ")"];
 
@@ -204,15 +222,17 @@ export async function transactionView(context) {
             null,
             facts(
                 ["Hash", copyable(tx.txHash, "transaction hash")],
-                ["Amount", h("span", { class: "balance" }, amount(tx.value))],
+                ["Amount", h("span", { class: "balance" }, amountWithCopy(tx.value, "amount"))],
                 ["From", wholeAccount(tx.from)],
                 ["To", wholeAccount(tx.to)],
                 isPending
                     ? ["Block", awaited]
                     : ["Block", [blockLink(tx.blockHeight), " ", wholeBlockHash(tx.blockHash)]],
-                ...(tx.data === undefined ? [] : referenceFacts(tx.data)),
+                !isPending && ["Position", position(tx)],
+                ...(tx.data === undefined ? noReference() : referenceFacts(tx.data)),
                 !isPending && ["Time", time],
-                !isPending && ["Fee", amount(tx.fee)],
+                !isPending && ["Fee", amountWithCopy(tx.fee, "fee")],
+                ["Type", TYPES[Number(tx.type ?? 0n)] ?? grouped(tx.type ?? 0n)],
                 ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
                 tx.maxFeePerGas !== undefined &&
                     tx.maxPriorityFeePerGas !== undefined && [
@@ -225,5 +245,6 @@ export async function transactionView(context) {
             ),
         ),
         !isPending && proofCard(tx, context, (timestamp) => fill(time, timeOf(timestamp))),
+        jsonCard(`/tx/${tx.txHash}`, signal),
     );
 }

@@ -1,0 +1,1 @@
+"""The commands with which an operator looks after a node."""
