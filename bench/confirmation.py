@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from bench.network_runs import NODES, port_of
+from bench.network_runs import port_of
 from bench.workload import Submission
 from tests.support.network import Network
 
@@ -34,7 +34,7 @@ async def _measure(ports: Sequence[int], load: Sequence[Submission], per_second:
         async with asyncio.timeout(TIMEOUT_S + len(load) / per_second), asyncio.TaskGroup() as group:
             for number, tx in enumerate(load):
                 await asyncio.sleep(max(0, started + number / per_second - time.perf_counter()))
-                group.create_task(clients[number % NODES].submit(tx))
+                group.create_task(clients[number % len(clients)].submit(tx))
             await all_told.wait()
     finally:
         for client in clients:

@@ -127,7 +127,7 @@ class _Filling:
             roots = {"tx_root": tx_root([tx.hash for tx in txs]), "changes_root": root_of(changes)}
             header = replace(header, **roots, state_root=self._state_root() if is_last else bytes(32))
         self._add_txs(batch, header, txs)
-        # The next opening finds all of it, or begins anew.
+        # The next opening finds all of it, or begins again.
         self.database.write(batch, sync=is_last)
 
     def _tx(self, index: int, sender: Address, to: Address, nonce: int) -> Tx:

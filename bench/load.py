@@ -133,7 +133,11 @@ class _Client(asyncio.Protocol):
 
 
 async def _drive(
-    loads: Sequence[tuple[int, Sequence[Request]]], connections: int, seconds: float | None, repeat: bool
+    loads: Sequence[tuple[int, Sequence[Request]]],
+    connections: int,
+    seconds: float | None,
+    repeat: bool,
+    sources: Sequence[str],
 ) -> LoadResult | list[str]:
     loop = asyncio.get_running_loop()
     counts = [min(connections, len(requests)) for _, requests in loads]
@@ -142,11 +146,13 @@ async def _drive(
     started, cpu_before_s = time.perf_counter(), time.process_time()
     run = _Run(loop.create_future(), sum(counts), started + seconds if seconds else inf)
     taken = []
-    for (port, requests), count in zip(loads, counts, strict=True):
+    for (port, requests), count, source in zip(loads, counts, sources or [""] * len(loads), strict=True):
         # Shared by the connections to one port: each takes the next that is left.
         taken.append(_Taken(itertools.cycle(requests) if repeat else iter(requests)))
         for _ in range(count):
-            await loop.create_connection(partial(_Client, run, taken[-1]), "127.0.0.1", port)
+            await loop.create_connection(
+                partial(_Client, run, taken[-1]), "127.0.0.1", port, local_addr=(source, 0) if source else None
+            )
     async with asyncio.timeout(STALL_TIMEOUT_S + (seconds or sum(len(requests) for _, requests in loads) / 100)):
         await run.finished
     sent = sum(each.count for each in taken)
@@ -180,10 +186,11 @@ def _serve(
     connections: int,
     seconds: float | None,
     repeat: bool,
+    sources: Sequence[str],
 ) -> None:
     gc.freeze()
     gc.disable()
-    answers.send(uvloop.run(_drive(loads, connections, seconds, repeat)))
+    answers.send(uvloop.run(_drive(loads, connections, seconds, repeat, sources)))
 
 
 def run_load(
@@ -191,7 +198,7 @@ def run_load(
 ) -> LoadResult:
     """Send each request and expect 200 with its bytes in the answer. Raises `RuntimeError` on any other answer.
 
-    With `seconds`, nothing is sent after so many; with `repeat`, the requests begin anew until then. What was sent are
+    With `seconds`, nothing is sent after so many; with `repeat`, the requests start over until then. What was sent are
     the first of the requests, as many as there are latencies.
     """
     return run_loads([(port, requests)], connections, seconds, repeat=repeat)
@@ -203,12 +210,13 @@ def run_loads(
     seconds: float | None = None,
     *,
     repeat: bool = False,
+    sources: Sequence[str] = (),
 ) -> LoadResult:
-    """Several ports at once, each with its own requests over so many connections."""
+    """Several ports at once, each with its own requests over so many connections; or from one of `sources` each."""
     # Forked, so that the requests need not be copied; this process runs no threads.
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(theirs, loads, connections, seconds, repeat))
+    process = context.Process(target=_serve, args=(theirs, loads, connections, seconds, repeat, sources))
     process.start()
     theirs.close()
     try:

@@ -1,10 +1,15 @@
-"""What the node's processes cost, as the kernel counts it (Linux)."""
+"""The machine, and what the node's processes cost on it, as the kernel counts it (Linux)."""
 
 import os
+import platform
+import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -15,6 +20,36 @@ class Memory:
     """Pages that processes share are counted once for each."""
     pss_mb: float
     """Shared pages are counted once in all: what the machine really gives."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    processor: str
+    cores: int
+    memory_gb: float
+    disk: str
+    system: str
+    python: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cores} cores of {self.processor}, {self.memory_gb:.0f} GB of memory, {self.disk}, {self.system},"
+            f" Python {self.python}"
+        )
+
+
+def this_machine() -> Machine:
+    cpu = Path("/proc/cpuinfo").read_text()
+    models = [line.partition(":")[2].strip() for line in cpu.splitlines() if line.startswith("model name")]
+    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
+    scratch = subprocess.run(["df", "--output=fstype", tempfile.gettempdir()], capture_output=True, text=True).stdout
+    return Machine(
+        processor=models[0] if models else platform.machine(),
+        cores=os.cpu_count() or 1,
+        memory_gb=memory_kb / 2**20,
+        disk=f"data on {scratch.split()[-1] if scratch.split() else 'an unknown file system'}",
+        system=f"Linux {platform.release().partition('-')[0]}",
+        python=platform.python_version(),
+    )
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:

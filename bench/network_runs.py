@@ -50,24 +50,32 @@ def run_cairn(scratch: Path, accounts: int, load: Sequence[Submission]) -> Itera
         network.start()
         loads = [(port_of(node), share(load, node.index)) for node in network.nodes]
         counter = BlockCounter(network.nodes[0])
-        yield network, _measure(loads, counter.confirmed, lambda: _pids(network), lambda: _pids(network, "cometbft"))
+        yield network, measure_load(network, loads, counter)
+
+
+def measure_load(
+    network: Network, loads: Sequence[tuple[int, Sequence[Request]]], counter: "BlockCounter"
+) -> NetworkRun:
+    return _measure(
+        loads, counter.confirmed, lambda: pids_of(network.nodes), lambda: pids_of(network.nodes, "cometbft")
+    )
 
 
 def port_of(node: NetworkNode) -> int:
     return urlsplit(node.url).port or 0
 
 
-def share(load: Sequence[Submission], index: int) -> list[Request]:
+def share(load: Sequence[Submission], index: int, nodes: int = NODES) -> list[Request]:
     """The requests for one node: a sender's all go to the same one, as a wallet's would."""
-    return [(tx.request, tx.tx_hash.hex().encode()) for tx in load[index::NODES]]
+    return [(tx.request, tx.tx_hash.hex().encode()) for tx in load[index::nodes]]
 
 
 class BlockCounter:
-    """Counts the transactions of a node's blocks, each block once."""
+    """Counts the transactions of a node's blocks from a height on, each block once."""
 
-    def __init__(self, node: NetworkNode) -> None:
+    def __init__(self, node: NetworkNode, first: int = 0) -> None:
         self._node = node
-        self._next = 0
+        self._next = first
         self._txs = 0
 
     def confirmed(self) -> int:
@@ -79,10 +87,10 @@ class BlockCounter:
         return self._txs
 
 
-def _pids(network: Network, name: str = "") -> list[int]:
-    """The ids of all processes of all nodes, or of those with this name."""
+def pids_of(nodes: Sequence[NetworkNode], name: str = "") -> list[int]:
+    """The ids of all processes of these nodes, or of those with this name."""
     found = []
-    for node in network.nodes:
+    for node in nodes:
         assert node.process is not None
         found += [pid for pid, named in node.process.children().items() if name in named]
         found += [] if name else [node.process.process.pid]

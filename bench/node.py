@@ -5,7 +5,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -41,13 +41,19 @@ def _link_or_copy(source: str, target: str) -> str:
 class BenchNode:
     """Starts at once; leaving the `with` block ends it."""
 
-    def __init__(self, home: Path | None, rest_s: float = 1.0, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        home: Path | None,
+        rest_s: float = 1.0,
+        options: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         """It is at rest when it did nothing for `rest_s`. Without a home it is a dev chain, which is temporary."""
         self._rest_s = rest_s
         [self.port] = free_ports(1)
         started = time.perf_counter()
         command = ["dev", "--quiet"] if home is None else ["run", "--home", str(home)]
-        self._node = NodeProcess.start([*command, "--port", str(self.port), *options])
+        self._node = NodeProcess.start([*command, "--port", str(self.port), *options], env)
         try:
             self._await_ready()
         except BaseException:

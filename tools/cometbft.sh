@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the pinned CometBFT into .tools/bin and copies its protocol definition beside it.
+# Builds the pinned CometBFT into .tools/bin, with its own remote signer, and copies its protocol definition beside it.
 # The version is in tools/cometbft/go.mod; go.sum there pins every module by its hash.
 set -eu
 : "${PYTHON:=python3}"
@@ -9,7 +9,10 @@ tools="$root/.tools"
 version="$(sed -n 's|^require github.com/cometbft/cometbft v||p' "$module/go.mod")"
 
 die() { echo "cometbft: $*" >&2; exit 1; }
-built() { [ "$("$tools/bin/cometbft" version 2>/dev/null)" = "$version" ] && [ -f "$tools/proto/$version" ]; }
+built() {
+    [ "$("$tools/bin/cometbft" version 2>/dev/null)" = "$version" ] && [ -f "$tools/proto/$version" ] &&
+        [ -x "$tools/bin/priv_val_server" ]
+}
 
 built && exit 0
 
@@ -22,6 +25,8 @@ cd "$module"
 [ "$("$tools/bin/cometbft.new" version)" = "$version" ] ||
     die "built $("$tools/bin/cometbft.new" version), expected $version"
 mv "$tools/bin/cometbft.new" "$tools/bin/cometbft"
+# Tests sign with it; what an operator uses is theirs to choose.
+"$go" build -ldflags "-s -w" -o "$tools/bin/priv_val_server" github.com/cometbft/cometbft/cmd/priv_val_server
 
 # The public definition that a test compares ours with, out of the same verified modules.
 rm -rf "$tools/proto"

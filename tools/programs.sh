@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes sure that the programs are here which tests use and which come from the system: curl, openssl, strace, a C compiler, nginx,
-# a Chromium and a PostgreSQL server (CHROMIUM=..., NGINX=... and INITDB=... name one that is not on the path); with `interop`, a JDK. Run as root on Debian
+# Makes sure that the programs are here which tests use and which come from the system: curl, ip, openssl, strace, a C compiler,
+# nginx, HAProxy, a Chromium, a PostgreSQL server, Prometheus, Alertmanager, systemd-nspawn, Podman (CHROMIUM=..., NGINX=... and INITDB=... name one that is not on the path);
+# with `interop`, a JDK. Run as root on Debian
 # or Ubuntu, it installs them. Otherwise the tests that need them are left out, and say so; in CI that is a failure.
 set -eu
 
@@ -19,13 +20,27 @@ if [ "${1:-}" = interop ]; then
     need default-jdk-headless javac
 else
     need curl curl
+    need "iproute2 util-linux" ip
     need openssl openssl
     need strace strace
     need "gcc libc6-dev" cc gcc clang
     # The shell has no window to draw and takes half the processor time of a whole Chromium.
     need "chromium-headless-shell fonts-liberation" "${CHROMIUM:-}" chromium-headless-shell chromium chromium-browser google-chrome
     need nginx-light "${NGINX:-}" nginx /usr/sbin/nginx
+    need haproxy "${HAPROXY:-}" haproxy /usr/sbin/haproxy
+    need prometheus prometheus
+    need prometheus-alertmanager prometheus-alertmanager alertmanager
     need postgresql "${INITDB:-}" initdb /usr/lib/postgresql/*/bin/initdb
+    # They need root: without it, the tests that boot a machine cannot run anyway.
+    if [ "$(id -u)" = 0 ]; then
+        need systemd-container systemd-nspawn
+        need "debootstrap debian-archive-keyring" debootstrap
+        need podman podman
+        need podman-compose podman-compose
+        need buildah buildah
+        need runc runc
+        need catatonit catatonit
+    fi
 fi
 [ -n "$missing" ] || exit 0
 

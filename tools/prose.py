@@ -1,8 +1,8 @@
 """What a program can check of the texts that people read: `make check` runs it. Prints FILE:LINE and what is wrong.
 
 Pages: relative links and their anchors, headings in sentence case, words twice in a row, and words that have a plainer
-one, also in the example programs, which pages show. Decisions: a status with its date, and the sections. Texts
-in the source: phrases that readers stumbled over. Codespell looks at the spelling.
+one, including in the example programs, which pages show. Decisions: a status with its date, and the sections. Texts
+in the source: phrases that readers stumbled over, and words that sound translated. Codespell looks at the spelling.
 Docstrings of the source, tests and tools: those that begin like an afterthought, and parameters that do not exist.
 """
 
@@ -25,9 +25,8 @@ TARGET = re.compile(r"\]\([^)\n]*\)")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#{1,6} +(.*?)(?: *\{[^}]*\})?$", re.MULTILINE)
 ANCHOR = re.compile(r'<a id="([^"]+)"|\{ *#([\w-]+) *\}')
-REFERENCE = "<!-- reference: "
 GAP = r"""[\s"'#]+"""
-"""Between two words, also where a text goes on in the next line of a string or comment."""
+"""Between two words, even where a text goes on in the next line of a string or comment."""
 TWICE = re.compile(r"\b([a-z]+)\s+\1\b", re.IGNORECASE)
 AFTERTHOUGHT = re.compile(r"(?:Raises|As above|The same|Of)\b")
 ABOUT_A_NAME = re.compile(
@@ -78,11 +77,8 @@ def slug(heading: str) -> str:
 
 
 @cache
-def anchors_of(page: Path) -> frozenset[str] | None:
-    """None for a page that has more of them than stand in it: `make docs` checks those."""
+def anchors_of(page: Path) -> frozenset[str]:
     text = page.read_text()
-    if REFERENCE in text:
-        return None
     named = {first or second for first, second in ANCHOR.findall(text)}
     return frozenset(named | {slug(heading) for heading in HEADING.findall(blanked(FENCE, text))})
 
@@ -94,10 +90,8 @@ def broken_links(page: Path, text: str) -> Iterator[Finding]:
         line = line_of(readable, link.start())
         if not target.exists():
             yield Finding(page, line, f"broken link: {link[1]}")
-        elif link[2] and target.suffix == ".md":
-            anchors = anchors_of(target.resolve())
-            if anchors is not None and link[2] not in anchors:
-                yield Finding(page, line, f"broken anchor: {link[1]}#{link[2]}")
+        elif link[2] and target.suffix == ".md" and link[2] not in anchors_of(target.resolve()):
+            yield Finding(page, line, f"broken anchor: {link[1]}#{link[2]}")
 
 
 def headings_in_title_case(page: Path, text: str) -> Iterator[Finding]:
@@ -116,7 +110,11 @@ def headings_in_title_case(page: Path, text: str) -> Iterator[Finding]:
 @cache
 def patterns_of(table: str) -> list[tuple[re.Pattern[str], str]]:
     return [
-        (re.compile(rf"\b{pattern}\b".replace(" ", GAP), re.IGNORECASE), advice)
+        # A pattern that begins with punctuation begins at no word's boundary.
+        (
+            re.compile((pattern if pattern[0] == "[" else rf"\b{pattern}").replace(" ", GAP) + r"\b", re.IGNORECASE),
+            advice,
+        )
         for pattern, advice in WORDS[table].items()
     ]
 
@@ -139,7 +137,7 @@ def check_page(page: Path) -> Iterator[Finding]:
     yield from broken_links(page, text)
     yield from headings_in_title_case(page, text)
     yield from repeated_words(page, prose)
-    for table in ("riddles", "plainer"):
+    for table in ("riddles", "translated", "plainer"):
         yield from phrases(page, prose, table)
 
 
@@ -157,7 +155,8 @@ def check_decision(page: Path) -> Iterator[Finding]:
 
 def check_source(path: Path) -> Iterator[Finding]:
     """Help texts, messages, docstrings and comments alike."""
-    yield from phrases(path, path.read_text(), "riddles")
+    for table in ("riddles", "translated"):
+        yield from phrases(path, path.read_text(), table)
 
 
 def docstrings(path: Path, tree: ast.Module) -> Iterator[Finding]:
@@ -199,7 +198,7 @@ def check_code(path: Path) -> Iterator[Finding]:
 def check_example(path: Path) -> Iterator[Finding]:
     """A program that a page shows: its comments are read like the page."""
     text = path.read_text()
-    for table in ("riddles", "plainer"):
+    for table in ("riddles", "translated", "plainer"):
         yield from phrases(path, text, table)
 
 

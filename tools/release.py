@@ -1,11 +1,12 @@
-"""Builds what is published into dist/: `cairn-node` and `cairn-client`, as sdist and wheel, and what tells of them.
+"""Builds what is published into dist/: `cairn-node` and `cairn-node-client`, as sdist and wheel, and describes them.
 
 Everything is built twice, under different conditions, and must come out the same to the last byte. Then twine reads it,
 and each wheel is installed into a bare environment and tried there (tests/e2e/distribution). Beside the files go
 SHA256SUMS, the changes of this version, a bill of materials per wheel (CycloneDX), and a provenance statement (in-toto,
-SLSA; not signed).
+SLSA; not signed here: the forge signs what it builds).
 
-A commit that carries the tag of the version is released; any other is a rehearsal, which is all the same but for that.
+A commit that carries the tag of the version is released; any other is a rehearsal, which does all the same and then
+prints what would publish it. Nothing is published from here: the forge does it (.github/workflows/release.yml).
 """
 
 import hashlib
@@ -28,6 +29,7 @@ CLIENT_PARTS = ("__init__.py", "py.typed", "client", "domain", "testing.py")
 LOCKS = ("requirements/build.txt", "requirements/runtime.txt", "requirements/release.txt", "requirements/uv.txt")
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PROVENANCE_TYPE = "https://slsa.dev/provenance/v1"
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class ReleaseError(Exception):
@@ -90,12 +92,20 @@ def bare_environment(wheel: Path, target: Path) -> Path:
     return python
 
 
-def changes(changelog: str, wanted: str) -> str:
-    """The section of a version, without its heading. Raises `ReleaseError`."""
-    sections = dict(re.findall(r"^## (\S+).*\n((?:(?!## ).*\n?)*)", changelog, re.MULTILINE))
+def changes(changelog: str, wanted: str) -> tuple[str, str]:
+    """The section of a version: what its heading has in brackets, and its text. Raises `ReleaseError`."""
+    found = re.findall(r"^## (\S+)(?: \((.*)\))?\n((?:(?!## ).*\n?)*)", changelog, re.MULTILINE)
+    sections = {name: (str(date), str(text)) for name, date, text in found}
     if wanted not in sections:
         raise ReleaseError(f"CHANGELOG.md has no section '## {wanted}'")
-    return str(sections[wanted]).strip() + "\n"
+    date, text = sections[wanted]
+    return date, text.strip() + "\n"
+
+
+def next_steps(named: str, date: str) -> list[str]:
+    """What is left for a person to do after a rehearsal (docs/releasing.md)."""
+    dated = [] if DATE.fullmatch(date) else [f"date the section {named} of CHANGELOG.md, and commit"]
+    return [*dated, f"git tag --sign --message 'Cairn {named}' v{named}", f"git push origin v{named}"]
 
 
 def statement(files: Iterable[Path], commit: str, builder: str) -> dict[str, object]:
@@ -127,7 +137,7 @@ def _builder() -> str:
 def _describe(wheel: Path, scratch: Path) -> None:
     python = bare_environment(wheel, scratch / wheel.stem)
     name = wheel.name.split("-")[0].replace("_", "-")
-    project = CLIENT if name == "cairn-client" else ROOT
+    project = CLIENT if name == "cairn-node-client" else ROOT
     command = [str(TOOLS / "bin" / "cyclonedx-py"), "environment", "--pyproject", str(project / "pyproject.toml")]
     options = ["--output-reproducible", "--of", "JSON", "-o", str(DIST / f"{name}-{version()}.cdx.json")]
     subprocess.run([*command, *options, str(python)], check=True)
@@ -163,7 +173,9 @@ def _sha256(path: Path) -> str:
 def release() -> None:
     commit, tagged = _checked_commit()
     print(f"release: {'this is' if tagged else 'a rehearsal of'} {version()}, from {commit[:12]}", flush=True)
-    notes = changes((ROOT / "CHANGELOG.md").read_text(), version() if tagged else "Unreleased")
+    date, notes = changes((ROOT / "CHANGELOG.md").read_text(), version())
+    if tagged and not DATE.fullmatch(date):
+        raise ReleaseError(f"the commit is tagged, and CHANGELOG.md does not date {version()}: it says {date!r}")
     shutil.rmtree(DIST, ignore_errors=True)
     _install_tools()
     with tempfile.TemporaryDirectory(prefix="cairn-release-") as directory:
@@ -183,6 +195,8 @@ def release() -> None:
     told = sorted(path for path in DIST.iterdir() if path.suffix != ".md")
     (DIST / "provenance.intoto.json").write_text(json.dumps(statement(told, commit, _builder()), indent=2) + "\n")
     print(f"release: {len(files)} files in {DIST.name}/, the same twice, tried and described")
+    if not tagged:
+        print("\n".join(f"release: to publish it, {step}" for step in next_steps(version(), date)))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Watch:
 
     def note(self, held_s: float, what: str) -> None:
         path = Path(os.environ[NOTES], str(os.getpid()))
-        # Whoever reads the notes removes them: then it begins anew.
+        # Whoever reads the notes removes them: then it begins again.
         if not path.exists():
             self._longest_s = 0.0
         if held_s > self._longest_s:

@@ -1,8 +1,6 @@
 """Measure Cairn beside geth, anvil, hardhat and ganache, and write the page of the docs."""
 
 import argparse
-import os
-import platform
 import signal
 import subprocess
 import sys
@@ -11,12 +9,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.machine import this_machine
 from bench.peers.alone import ALONE_ROWS, measure_alone
 from bench.peers.chains import ROOT, TARGETS, is_installed, versions
 from bench.peers.plots import save_plot
 from bench.peers.report import bars_table, notes, page, table
 from bench.peers.rounds import ROWS, Comparison
-from bench.peers.samples import Machine, Results, Sample, added, load
+from bench.peers.samples import Results, Sample, added, load
 from bench.peers.session import FULL, SMOKE
 
 DOCS = ROOT / "docs"
@@ -30,21 +29,6 @@ def names(known: Sequence[str], text: str) -> list[str]:
         if name not in known:
             raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
     return [name for name in known if name in chosen]
-
-
-def machine() -> Machine:
-    cpu = Path("/proc/cpuinfo").read_text()
-    models = [line.partition(":")[2].strip() for line in cpu.splitlines() if line.startswith("model name")]
-    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    scratch = subprocess.run(["df", "--output=fstype", tempfile.gettempdir()], capture_output=True, text=True).stdout
-    return Machine(
-        processor=models[0] if models else platform.machine(),
-        cores=os.cpu_count() or 1,
-        memory_gb=memory_kb / 2**20,
-        disk=f"data on {scratch.split()[-1] if scratch.split() else 'an unknown file system'}",
-        system=f"Linux {platform.release().partition('-')[0]}",
-        python=platform.python_version(),
-    )
 
 
 def commit() -> str:
@@ -98,7 +82,7 @@ def main() -> int:
     def results(samples: Sequence[Sample]) -> Results:
         date = time.strftime("%Y-%m-%d", time.gmtime())
         took_s = time.monotonic() - began
-        found = Results(date, commit(), head, took_s, machine(), found_versions, list(samples))
+        found = Results(date, commit(), head, took_s, this_machine(), found_versions, list(samples))
         return found if last is None else added(last, found)
 
     def keep(samples: Sequence[Sample]) -> None:

@@ -33,7 +33,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def tree_cpu_s(pid: int) -> float:
-    """User and system time of a process and its descendants, also of those that have ended and were waited for."""
+    """User and system time of a process and its descendants, including of those that have ended and were waited for."""
     ticks = 0
     for each in (pid, *descendants(pid)):
         fields = _stat(each)

@@ -206,7 +206,7 @@ def network_table(samples: Sequence[Sample]) -> str:
 
 
 def page(results: Results) -> str:
-    machine, samples = results.machine, results.samples
+    samples = results.samples
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     return Template(PAGE.read_text()).substitute(
         table=table(samples),
@@ -214,8 +214,7 @@ def page(results: Results) -> str:
         depth=depth_table(samples),
         network=network_table(samples),
         notes=notes(samples),
-        machine=f"{machine.cores} cores of {machine.processor}, {machine.memory_gb:.0f} GB of memory, "
-        f"{machine.disk}, {machine.system}, Python {machine.python}",
+        machine=results.machine,
         versions=versions,
         date=results.date,
         commit=results.commit,

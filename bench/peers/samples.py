@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.machine import Machine
+
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run of one measurement on one target."""
@@ -26,15 +28,6 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     """The yardstick, measured meanwhile: CPU time of one bare signature recovery."""
     bare_per_s: float = 0.0
     """The yardstick, measured just before the chain was started: requests a second of a bare server."""
-
-
-class Machine(msgspec.Struct, frozen=True):
-    processor: str
-    cores: int
-    memory_gb: float
-    disk: str
-    system: str
-    python: str
 
 
 class Results(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ Figures = dict[str, float]
 CONNECTIONS = 64
 BLOCK_TXS = 200
 BLOCK_ATTEMPTS = 5
+WARM_UP_BLOCKS = 2
 QUEUED = 100
 NONCE_GAP = 5
 CONFIRM_TIMEOUT_S = 300
@@ -32,6 +33,7 @@ class Sizes:
     load: int
     slow_load: int
     warm_up: int
+    slow_warm_up: int
     settle_s: float
     """After the last block, for what a chain does in the background: it is part of the cost."""
     read_s: float
@@ -52,8 +54,9 @@ class Sizes:
 FULL = Sizes(
     accounts=1_000,
     load=20_000,
-    slow_load=1_000,
-    warm_up=500,
+    slow_load=500,
+    warm_up=1_000,
+    slow_warm_up=100,
     settle_s=1.5,
     read_s=1.5,
     mixed_s=2.0,
@@ -73,6 +76,7 @@ SMOKE = Sizes(
     load=400,
     slow_load=200,
     warm_up=20,
+    slow_warm_up=20,
     settle_s=0.1,
     read_s=0.1,
     mixed_s=0.3,
@@ -118,11 +122,18 @@ class Session:
         return taken
 
     @property
-    def _confirmed(self) -> Sequence[Submission]:
-        return self._submissions[: self._next]
+    def _readable(self) -> Sequence[Submission]:
+        """Those of the warm-up: they are in blocks of a few hundred. Out of a block of thousands, geth and anvil read
+        a transaction many times as slowly."""
+        return self._submissions[: self._warm_up]
+
+    @property
+    def _warm_up(self) -> int:
+        return self._sizes.slow_warm_up if self._target.is_slow else self._sizes.warm_up
 
     def warm_up(self) -> None:
-        self._submit_and_confirm(self._take(self._sizes.warm_up))
+        for _ in range(WARM_UP_BLOCKS):
+            self._submit_and_confirm(self._take(self._warm_up // WARM_UP_BLOCKS))
 
     def _submit_and_confirm(self, batch: Sequence[Submission]) -> None:
         height = self._height()
@@ -139,6 +150,9 @@ class Session:
         while found < count:
             for each in range(height + 1, self._height() + 1):
                 answer = self._connection.call(self._target.rpc, "eth_getBlockTransactionCountByNumber", hex(each))
+                if answer is None:
+                    # ganache counts a block a moment before it can be read.
+                    break
                 found += int(str(answer), 16)
                 height = each
             if time.monotonic() > deadline:
@@ -187,11 +201,11 @@ class Session:
     # Reads.
 
     def measure_tx(self) -> Figures:
-        asked = {self._api.tx(each.tx): tx_fields(each.tx) for each in self._confirmed}
+        asked = {self._api.tx(each.tx): tx_fields(each.tx) for each in self._readable}
         return self._reads("tx", asked, self._api.read_tx)
 
     def measure_receipt(self) -> Figures:
-        asked = {self._api.receipt(each.tx): receipt_fields(each.tx) for each in self._confirmed}
+        asked = {self._api.receipt(each.tx): receipt_fields(each.tx) for each in self._readable}
         return self._reads("receipt", asked, self._api.read_receipt)
 
     def measure_balance(self) -> Figures:
@@ -255,7 +269,7 @@ class Session:
 
     def measure_mixed(self) -> Figures:
         """Nine reads for each write: transactions, receipts and balances in turn."""
-        known = [each.tx for each in self._confirmed[: self._sizes.load]]
+        known = [each.tx for each in self._readable]
         height = self._height()
         random = Random(0)
         requests: list[Request] = []

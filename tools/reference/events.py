@@ -27,7 +27,7 @@ def group_parts(title: str, references: list[Json]) -> Iterator[str]:
 
 
 def message_parts(name: str, message: Json) -> Iterator[str]:
-    yield f"#### `{name}` {{ #message-{name.lower()} }}"
+    yield f"#### `{name}`"
     yield message["summary"]
     payload = message["payload"]
     yield "\n\nor\n\n".join(fields_table(option) for option in payload.get("oneOf", [payload]))

@@ -1,36 +1,55 @@
-"""The REST reference: the OpenAPI document of a dev chain as a page."""
+"""The REST reference: the OpenAPI document of a dev chain as pages."""
 
 from collections.abc import Iterator
 
 from cairn.api.description.openapi import COMMON_STATUSES, codes_of, openapi_document
 from cairn.domain.errors import ANSWERED
 from cairn.domain.genesis import DEV_KEYS
-from tools.reference.wording import Json, example, fields_table, schema_anchor, table, type_of
+from tools.reference.wording import Json, anchor, example, fields_table, table, type_of
 
 DOCUMENT = openapi_document([address for address, _ in DEV_KEYS])
+PAGES = {
+    "transactions": "docs/rest/transactions.md",
+    "blocks": "docs/rest/blocks.md",
+    "accounts": "docs/rest/accounts.md",
+    "proofs": "docs/rest/proofs.md",
+    "validators": "docs/rest/validators.md",
+    "dev": "docs/rest/dev.md",
+    "json-rpc": "docs/rest/node.md",
+    "probes": "docs/rest/node.md",
+    "description": "docs/rest/node.md",
+}
+"""Where the operations of each tag are described."""
 
 
-def endpoints() -> str:
-    """Every operation, by tag."""
-    return "\n\n".join(part for tag in DOCUMENT["tags"] for part in tag_parts(tag))
-
-
-def tag_parts(tag: Json) -> Iterator[str]:
-    operations = [
-        (method, path, operation)
+def operations(tag: str) -> list[tuple[str, Json]]:
+    """Those of a tag: method and path, and the description."""
+    return [
+        (f"{method.upper()} {path}", operation)
         for path, item in DOCUMENT["paths"].items()
         for method, operation in item.items()
-        if tag["name"] in operation["tags"]
+        if tag in operation["tags"]
     ]
-    if operations:
-        yield f"### {tag['x-displayName']} {{ #tag-{tag['name']} }}"
-        yield tag["description"]
-    for method, path, operation in operations:
-        yield from operation_parts(f"{method.upper()} {path}", operation)
+
+
+def list_of_endpoints() -> str:
+    """Every operation, by tag, each with the page that describes it."""
+    rows = [
+        (f"[`{signature}`]({PAGES[tag['name']]}#{anchor(signature)})", operation["summary"], tag["x-displayName"])
+        for tag in DOCUMENT["tags"]
+        for signature, operation in operations(tag["name"])
+    ]
+    return table(("endpoint", "what it does", "topic"), rows)
+
+
+def endpoints(tag: str) -> str:
+    return "\n\n".join(
+        part for signature, operation in operations(tag) for part in operation_parts(signature, operation)
+    )
 
 
 def operation_parts(signature: str, operation: Json) -> Iterator[str]:
-    yield f"#### `{signature}` {{ #{operation['operationId'].lower()} }}"
+    yield f"### `{signature}`"
     yield operation["summary"]
     if "description" in operation:
         yield operation["description"]
@@ -65,7 +84,7 @@ def answer_rows(responses: Json) -> Iterator[tuple[str, str, str]]:
 
 
 def codes(status: int) -> str:
-    return ", ".join(f"[`{code}`](errors.md#{code.lower()})" for code in codes_of(status))
+    return ", ".join(f"[`{code}`](docs/errors.md#{code.lower()})" for code in codes_of(status))
 
 
 def common_problems() -> str:
@@ -81,7 +100,7 @@ def schemas() -> str:
 
 
 def schema_parts(name: str, schema: Json) -> Iterator[str]:
-    yield f"### {name} {{ #{schema_anchor(name)} }}"
+    yield f"## {name}"
     if "description" in schema:
         yield schema["description"]
     if "properties" in schema:
@@ -96,7 +115,7 @@ def errors() -> str:
     """Every code that a node can answer with."""
     rows = [
         (
-            f"`{error.code}`{{ #{error.code.lower()} }}",
+            f'<a id="{error.code.lower()}"></a>`{error.code}`',
             str(error.status),
             error.title + ".",
             wait(error.retry_after_s),

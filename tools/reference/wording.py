@@ -1,6 +1,7 @@
 """JSON Schemas in words: what a person reads in a table's cell."""
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,11 +14,12 @@ MOST_ENUMERATED = 12
 
 def schema_link(pointer: str) -> str:
     name = pointer.rpartition("/")[2]
-    return f"[{name}](#{schema_anchor(name)})"
+    return f"[{name}](docs/rest/schemas.md#{anchor(name)})"
 
 
-def schema_anchor(name: str) -> str:
-    return f"schema-{name.lower()}"
+def anchor(heading: str) -> str:
+    """The name that a heading gets by itself, on the site and on a forge."""
+    return re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-")
 
 
 def type_of(schema: Json) -> str:
