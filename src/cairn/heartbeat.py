@@ -110,11 +110,12 @@ class SharedPage:
 class Heart:
     """A process's own end of the page. It belongs to the thread that made it: only that one shows the event loop."""
 
-    def __init__(self, page: SharedPage, slot: Slot) -> None:
+    def __init__(self, page: SharedPage, slot: Slot, reloads: int) -> None:
+        """`reloads` is how many there had been when this process got its settings, at the fork."""
         self.slot = slot
         self.thread = threading.get_ident()
         self._page = page
-        self._reloads = page.reloads
+        self._reloads = reloads
         self._beside = 0
         self._lock = threading.Lock()
         # The process before it may have been killed while a thread wrote.
@@ -157,10 +158,10 @@ _own: Heart | None = None
 """A process has one. There is none where nobody watches, as in tests."""
 
 
-def begin(page: SharedPage, slot: Slot) -> None:
-    """Let this process, a fork, show its life in `slot`."""
+def begin(page: SharedPage, slot: Slot, reloads: int) -> None:
+    """Let this process, a fork, show its life in `slot`. A reload after the first `reloads` is still to be done."""
     global _own
-    _own = Heart(page, slot)
+    _own = Heart(page, slot, reloads)
 
 
 def keep_beating(

@@ -239,12 +239,13 @@ class Supervisor:
         flush_output()
         if child.slot is not None:
             child.slot.work = Work.STARTING
+        reloads = self._page.reloads
         # Until the child has its own handlers, a signal to it would be written into our pipe as if it were ours.
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         try:
             child.pid = os.fork()
             if child.pid == 0:
-                self._become(child)
+                self._become(child, reloads)
         except OSError as error:
             # The machine is out of processes or memory for now; what already runs goes on.
             log.error("cannot start a process, trying again", process=child.name, reason=error.strerror)
@@ -321,7 +322,7 @@ class Supervisor:
         else:
             self._timers.add(ENGINE_POLL_S, partial(self._tend, engine))
 
-    def _become(self, child: Child) -> None:
+    def _become(self, child: Child, reloads: int) -> None:
         """Be the child, in the forked process. Never returns: nothing of the supervisor may run here."""
         code = 1
         try:
@@ -336,7 +337,7 @@ class Supervisor:
             name_process(child.name)
             metrics.PAGE.become(child.name)
             if child.slot is not None:
-                begin(self._page, child.slot)
+                begin(self._page, child.slot, reloads)
                 faulthandler.register(TRACE_SIGNAL, file=child.trace_file)
                 # Where a crash in C would end it without a word.
                 faulthandler.enable(file=child.trace_file)

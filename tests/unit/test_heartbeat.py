@@ -24,7 +24,7 @@ from cairn.heartbeat import (
 def page() -> Iterator[SharedPage]:
     """This process has the second slot."""
     page = SharedPage(3)
-    begin(page, page.slots[1])
+    begin(page, page.slots[1], 0)
     yield page
     heartbeat._own = None
 
@@ -53,7 +53,7 @@ def test_a_process_that_beats_does_so_again_after_each_interval(page: SharedPage
 
 def test_a_reload_is_told_once_at_the_next_beat_and_one_from_before_the_start_is_not(page: SharedPage) -> None:
     page.ask_to_reload()
-    begin(page, page.slots[1])
+    begin(page, page.slots[1], page.reloads)
     loop, told = Loop(), list[str]()
     keep_beating(loop.call_later, lambda: told.append("reload"))
     loop.later[-1][1]()
@@ -65,10 +65,19 @@ def test_a_reload_is_told_once_at_the_next_beat_and_one_from_before_the_start_is
     assert told == ["reload"]
 
 
+def test_a_reload_between_the_fork_and_the_first_beat_is_told(page: SharedPage) -> None:
+    at_the_fork = page.reloads
+    page.ask_to_reload()
+    begin(page, page.slots[1], at_the_fork)
+    told: list[str] = []
+    keep_beating(Loop().call_later, lambda: told.append("reload"))
+    assert told == ["reload"]
+
+
 def test_a_forked_process_shows_its_beats_to_its_parent(page: SharedPage) -> None:
     child = os.fork()
     if child == 0:
-        begin(page, page.slots[2])
+        begin(page, page.slots[2], 0)
         keep_beating(Loop().call_later)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
@@ -110,13 +119,13 @@ def test_a_thread_that_uses_the_disk_is_shown_while_the_event_loop_only_runs(
 
 def test_a_new_process_shows_nothing_of_the_threads_of_the_one_before(page: SharedPage) -> None:
     page.slots[1].note_beside(1)
-    begin(page, page.slots[1])
+    begin(page, page.slots[1], 0)
     page.slots[1].work = Work.RUNNING
     assert page.slots[1].shown is Work.RUNNING
 
 
 def test_a_worker_is_told_the_fewest_connections_of_those_that_accept_some(page: SharedPage) -> None:
-    begin(page, page.slots[1])
+    begin(page, page.slots[1], 0)
     assert fewest_connections_elsewhere() is None
     page.slots[2].connections = 7
     show_connections(3)
@@ -130,7 +139,7 @@ def test_a_worker_is_told_the_fewest_connections_of_those_that_accept_some(page:
 
 def test_a_new_process_has_no_connections_of_the_one_before(page: SharedPage) -> None:
     page.slots[1].connections = 9
-    begin(page, page.slots[1])
+    begin(page, page.slots[1], 0)
     assert page.slots[1].connections is None
 
 

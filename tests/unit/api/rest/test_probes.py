@@ -120,7 +120,7 @@ async def test_a_stuck_core_is_named_in_time() -> None:
 async def test_a_core_that_waits_for_the_disk_is_not_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     page = SharedPage(2)
     page.core.work = Work.DISK
-    monkeypatch.setattr(heartbeat, "_own", heartbeat.Heart(page, page.slots[1]))
+    monkeypatch.setattr(heartbeat, "_own", heartbeat.Heart(page, page.slots[1], 0))
     gateway = ScriptedGateway()
     gateway.check_delay_s = CHECK_TIMEOUT_S + 1
     status, body = await asked(Probes(gateway, view_in("ready")).get_ready)
