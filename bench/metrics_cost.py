@@ -1,10 +1,10 @@
-"""What metrics and logs cost: requests to the same worker and core with them and without, in turns.
+"""What metrics and logs cost: the instructions of a worker and a core with them and without.
 
-`python -m bench.metrics_cost`. Without metrics means that every statement is taken out of the source that only counts,
-so that not even the calls are left. Clocks that are read for the log, too, stay. Without logs means a `log_level` of
-"error", with them "info", the default. Worker and core are in one process, without sockets: on a machine that others
-use, what the system does for a request varies by more than is to be measured. So the shares are of what Python does,
-and smaller in a node. Of all turns the least counts, since others can only add to it.
+`python -m bench.metrics_cost`, with valgrind. Without metrics means that every statement is taken out of the source
+that only counts, so that not even the calls are left. Clocks that are read for the log, too, stay. Without logs means
+a `log_level` of "error", with them "info", the default. Worker and core are in one process, without sockets. Valgrind
+counts every instruction of the process, in C and in Python, and none of the kernel: so the shares are larger here than
+in a node. Times would not do: between two runs of the very same program they differ by more than is to be measured.
 """
 
 import argparse
@@ -16,8 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -30,11 +28,9 @@ from tests.support.direct_worker import CurrentCore, DirectWorker, get
 
 SOURCE = Path(__file__).parents[1] / "src" / "cairn"
 COUNTING = frozenset({"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "answered_at_once"})
-READS_AT_ONCE = 400
-TURNS = 25
-SUBMISSIONS = 200
-"""Of each of a few turns: to sign them takes longer."""
-TURNS_OF_SUBMISSIONS = 4
+AT_A_TIME = 16
+MARK = "getsid"
+"""A function of the C library that nothing else calls: valgrind writes down what it has counted up to then."""
 
 
 class WithoutCounting(ast.NodeTransformer):
@@ -87,9 +83,8 @@ def call(method: str, *params: object) -> bytes:
     return post("/rpc", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
-async def measure() -> dict[str, float]:
-    """Processor time for each request, in microseconds."""
-    found: dict[str, float] = {}
+async def take_all(requests: int) -> list[str]:
+    """Ask for everything `requests` times, with a mark before and after each kind; returns the kinds."""
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as scratch:
         board = Board()
         async with opened_core(Path(scratch) / "data", board=board) as core:
@@ -102,66 +97,76 @@ async def measure() -> dict[str, float]:
                 "GET /chain": get("/chain"),
                 "eth_getBalance": call("eth_getBalance", account, "latest"),
             }
-            for name, request in reads.items():
-                found[name] = least_us(lambda request=request: worker.at_once(request))  # type: ignore[misc]
-            found["eth_sendRawTransaction, to the journal"] = await submit_us(worker)
+            txs = [encode_tx(signed(nonce), CHAIN_ID) for nonce in range(2 * requests)]
+            submissions = [call("eth_sendRawTransaction", "0x" + tx.hex()) for tx in txs]
+            gc.disable()
+            for request in reads.values():
+                # The first ones fill caches, and Python adapts its code to them.
+                for _ in range(requests):
+                    assert worker.at_once(request) is not None, "it is not answered at once"
+                os.getsid(0)
+                for _ in range(requests):
+                    worker.at_once(request)
+                os.getsid(0)
+            await submit(worker, submissions[:requests])
+            os.getsid(0)
+            await submit(worker, submissions[requests:])
+            os.getsid(0)
             worker.close()
-    return found
+    return [*reads, "eth_sendRawTransaction, to the journal"]
 
 
-def least_us(ask: Callable[[], object]) -> float:
-    assert ask() is not None, "it is not answered at once"
-    gc.disable()
-    turns = []
-    for _ in range(TURNS):
-        began = time.thread_time()
-        for _ in range(READS_AT_ONCE):
-            ask()
-        turns.append(time.thread_time() - began)
-    gc.enable()
-    return min(turns) / READS_AT_ONCE * 1e6
+async def submit(worker: DirectWorker, submissions: list[bytes]) -> None:
+    """Some at a time: they share syncs of the journal, as under load."""
+    for start in range(0, len(submissions), AT_A_TIME):
+        group = submissions[start : start + AT_A_TIME]
+        for submission in group:
+            assert worker.at_once(submission) is None
+        for _ in group:
+            assert b"result" in (await worker.answer()).body
 
 
-async def submit_us(worker: DirectWorker) -> float:
-    """Each alone, which is the most that it can cost: under load, many share a sync."""
-    turns = []
-    for turn in range(TURNS_OF_SUBMISSIONS):
-        txs = [signed(turn * SUBMISSIONS + nonce) for nonce in range(SUBMISSIONS)]
-        requests = [call("eth_sendRawTransaction", "0x" + encode_tx(tx, CHAIN_ID).hex()) for tx in txs]
-        began = time.thread_time()
-        for request in requests:
-            assert b"result" in (await worker.ask(request)).body
-        turns.append(time.thread_time() - began)
-    return min(turns) / SUBMISSIONS * 1e6
+def count_instructions(package: str, level: str, requests: int, scratch: Path) -> dict[str, float]:
+    """By kind of request: the instructions of one."""
+    dumps = scratch / "callgrind"
+    done = subprocess.run(
+        ["valgrind", "--tool=callgrind", f"--dump-before={MARK}", f"--callgrind-out-file={dumps}", sys.executable]
+        + ["-m", "bench.metrics_cost", "--alone", level, "--requests", str(requests)],
+        env=os.environ | {"PYTHONPATH": package, "PYTHONHASHSEED": "0"}, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    # Those with even numbers are what is done between one kind and the next.
+    numbered = {kind: scratch / f"callgrind.{2 * at + 2}" for at, kind in enumerate(msgspec.json.decode(done.stdout))}
+    return {kind: total_of(path.read_text()) / requests for kind, path in numbered.items()}
+
+
+def total_of(dump: str) -> int:
+    [total] = [line.partition(": ")[2] for line in dump.splitlines() if line.startswith("totals: ")]
+    return int(total)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--alone", metavar="LEVEL", help="measure the package that Python finds, and print JSON")
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--requests", type=int, default=64, help="of each kind")
+    options.add_argument("--alone", metavar="LEVEL", help="use the package that Python finds, and print what was asked")
     asked = options.parse_args()
     if asked.alone:
         configure_logging(asked.alone, "text")
-        print(msgspec.json.encode(asyncio.run(measure())).decode())
+        print(msgspec.json.encode(asyncio.run(take_all(asked.requests))).decode())
         return
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as scratch:
         print(f"{copy_without(Path(scratch))} statements taken out", flush=True)
         own = str(SOURCE.parent)
         variants = {"neither": (scratch, "error"), "metrics": (own, "error"), "metrics and logs": (own, "info")}
-        costs: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
-        for _ in range(asked.rounds):
-            for name, (package, level) in variants.items():
-                done = subprocess.run(
-                    [sys.executable, "-m", "bench.metrics_cost", "--alone", level],
-                    env=os.environ | {"PYTHONPATH": package}, capture_output=True, check=True,
-                )  # fmt: skip
-                costs[name].append(msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, float]))
-    for what in costs["neither"][0]:
-        plain, counting, logging = (min(each[what] for each in costs[name]) for name in variants)
+        counts: list[dict[str, float]] = []
+        for package, level in variants.values():
+            with tempfile.TemporaryDirectory(prefix="cairn-bench-") as dumps:
+                counts.append(count_instructions(package, level, asked.requests, Path(dumps)))
+    for kind, plain in counts[0].items():
+        counting, logging = (each[kind] for each in counts[1:])
         print(
-            f"{what}: {plain:.2f} us; with metrics {1000 * (counting - plain):+.0f} ns, "
-            f"{100 * (counting / plain - 1):+.1f} %; with logs, too, {1000 * (logging - plain):+.0f} ns, "
-            f"{100 * (logging / plain - 1):+.1f} %"
+            f"{kind}: {plain:,.0f} instructions; with metrics {counting - plain:+,.0f}, "
+            f"{100 * (counting / plain - 1):+.2f} %; with logs, too, {logging - plain:+,.0f}, "
+            f"{100 * (logging / plain - 1):+.2f} %"
         )
 
 

@@ -59,12 +59,14 @@ class Written:
 
     def __init__(self) -> None:
         self.data = b""
+        self.has_more = asyncio.Event()
 
     def get_extra_info(self, name: str) -> Any:
         return {"peername": ("127.0.0.1", 9), "sockname": ("127.0.0.1", 8645)}.get(name)
 
     def write(self, data: bytes) -> None:
         self.data += data
+        self.has_more.set()
 
     def is_closing(self) -> bool:
         return False
@@ -119,7 +121,8 @@ class DirectWorker:
     async def answer(self) -> Answer:
         async with asyncio.timeout(PATIENCE_S):
             while (answer := self._written.take()) is None:
-                await asyncio.sleep(0)
+                self._written.has_more.clear()
+                await self._written.has_more.wait()
         return answer
 
     async def ask(self, request: bytes) -> Answer:
