@@ -103,6 +103,28 @@ async def test_filtered_pages_hold_what_the_filter_says_in_both_directions(
         assert "prev" not in back.links
 
 
+@pytest.mark.parametrize("query", ["", "direction=out", f"counterparty={name(1)}", "reference=rent"])
+async def test_no_page_links_to_one_that_has_nothing(node: RestNode, query: str) -> None:
+    await make_blocks(node)
+    for nonce in (2, 3):
+        assert (await node.post(body_of(paid(1, 0, nonce, b"rent")))).status_code == 200
+    for nonce in (4, 5):
+        assert (await node.post(body_of(paid(0, 1, nonce, b"rent")))).status_code == 200
+    node.mine()
+    path = f"/account/{name(0)}/txs?{query}&limit=2"
+    for order, first, last in (("desc", "99-0", "0-0"), ("asc", "0-0", "99-0")):
+        whole = (await asked(node, f"/account/{name(0)}/txs?{query}&order={order}")).json()
+        assert len(whole) >= 4
+        # Nothing follows what is before a place behind all, and nothing is before what follows a place before all.
+        oldest = await asked(node, f"{path}&order={order}&before={last}")
+        assert (oldest.json(), set(oldest.links)) == (whole[-2:], {"prev"})
+        newest = await asked(node, f"{path}&order={order}&after={first}")
+        assert (newest.json(), set(newest.links)) == (whole[:2], {"next"})
+        for beside, item in (("before", whole[-1]), ("after", whole[0])):
+            place = f"{item['blockHeight']}-{item['transactionIndex']}"
+            assert set((await asked(node, f"{path}&order={order}&{beside}={place}")).links) == {"prev", "next"}
+
+
 async def test_payments_are_found_by_their_reference_or_data(node: RestNode) -> None:
     sent = [(1, "invoice 4711"), (2, "invoice 4711"), (1, "invoice 4712"), (1, "naïve ✓ &+"), (2, "")]
     nonces = {1: 0, 2: 0}

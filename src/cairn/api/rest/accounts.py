@@ -15,6 +15,7 @@ from cairn.api.bodies import (
     StreamedResponse,
     accepts_ndjson,
     array_response,
+    as_integers,
     encoded,
     json_response,
     read_json_body,
@@ -214,11 +215,12 @@ class Accounts:
         is_back = before is not None
         way, cursor = (search.reversed(), before) if is_back else (search, after)
         page = await self._page(way, cursor, limit, form)
+        back = page.nearest if cursor is not None and await self._has_any_up_to(way, cursor) else None
         # Blocks may have been removed meanwhile.
         self._check_kept(way, cursor)
-        items, following, earlier = page.items, page.more, page.nearest if after is not None else None
+        items, following, earlier = page.items, page.more, back
         if is_back:
-            items, following, earlier = items[::-1], page.nearest, page.more
+            items, following, earlier = items[::-1], back, page.more
         path = f"/account/{hex_text(address)}/txs"
         headers |= page_links(path, query, cursor_text(following), cursor_text(earlier))
         return array_response(items, headers | self._oldest())
@@ -287,6 +289,15 @@ class Accounts:
                 if in_vain == MAX_IN_VAIN:
                     return Page(items, nearest, step.location)
         return Page(items, nearest, None)
+
+    async def _has_any_up_to(self, search: Search, cursor: Location) -> bool:
+        """Whether there may be something at the cursor of a page or on its other side: anybody can make up a cursor."""
+        try:
+            # It begins with the cursor itself, where the link of a page has a transaction.
+            page = await self._page(search.reversed(), next_place(cursor, search.is_ascending), 1, as_integers)
+        except BlockNotKept:
+            return False
+        return bool(page.items) or page.more is not None
 
     def _steps(self, search: Search, after: Location | None) -> Iterator[Step]:
         """The search from `after` on. Raises `BlockNotKept` if blocks that come next are gone."""
