@@ -13,7 +13,8 @@ GET = b"GET "
 POST = b"POST "
 LINE_END = b"\r\n"
 HEAD_END = b"\r\n\r\n"
-MAX_HEADS = 256
+MAX_HEADS = 1_000
+"""Behind a proxy, each client has its own."""
 MAX_HEAD_BYTES = 1_024
 """Most have some 200."""
 

@@ -57,8 +57,8 @@ class RequestReader:
         """The client of each request is who its head names."""
         self._serves_probes_only = slot.is_for_probes
         self._known_heads = state.known_heads
-        self._is_at_start = not self._is_behind_proxy and not self._serves_probes_only
-        """The parser has nothing of the next request, which may then pass it by. Never so where a head says more."""
+        self._is_at_start = not self._serves_probes_only
+        """The parser has nothing of the next request, which may then pass it by. Never so where only probes may."""
         self.newest: Exchange | None = None
         """The latest request whose head is complete."""
         self.since: float | None = None
@@ -135,8 +135,7 @@ class RequestReader:
         request = Exchange()
         request.method, request.body = "POST", data[body_at:]
         request.target, request.headers, request.fields, _, request.route = known
-        self._add_whole(request)
-        return True
+        return self._add_whole(request)
 
     def _take_known_read(self, data: bytes) -> bool:
         """Take a whole GET, and nothing else, whose head is known but for its target. False if it has to be parsed."""
@@ -151,15 +150,18 @@ class RequestReader:
         request = Exchange()
         request.method, request.target, request.route = "GET", target, route
         request.headers, request.fields = known.headers, known.fields
-        self._add_whole(request)
-        return True
+        return self._add_whole(request)
 
-    def _add_whole(self, request: Exchange) -> None:
+    def _add_whole(self, request: Exchange) -> bool:
+        """False if its client has too many connections: the parser's way serves probes only. Raises other refusals."""
         request.connection, request.is_whole = self._connection, True
         request.client, request.address = self._peer, self._address
         request.payer, request.is_limited = self._payer, self._is_limited
+        if self._is_behind_proxy and not self._find_client(request):
+            return False
         self.newest = request
         self._waiting.append(request)
+        return True
 
     def _check_unfinished(self, data: bytes) -> None:
         """Check what has come and is not a complete part of a request."""

@@ -47,6 +47,8 @@ class TrustedProxies:
         self._networks = [ip_network(text) for text in settings.trusted_proxies]
         self.trusts = lru_cache(MAX_REMEMBERED)(self._is_listed)
         """Whether this address is one of theirs."""
+        # The requests of a client have the same headers again and again.
+        self._read = lru_cache(MAX_REMEMBERED)(self._read_headers)
 
     def __bool__(self) -> bool:
         return bool(self._networks)
@@ -68,13 +70,17 @@ class TrustedProxies:
         for name, value in headers:
             if name in lines:
                 lines[name].append(value)
-        if any(sum(map(len, values)) > MAX_BYTES for values in lines.values()):
+        forwarded, x_forwarded_for = (b",".join(values) if values else None for values in lines.values())
+        if len(forwarded or b"") > MAX_BYTES or len(x_forwarded_for or b"") > MAX_BYTES:
             raise MalformedRequest(f"Forwarded or X-Forwarded-For has more than {MAX_BYTES} bytes")
+        return self._read(forwarded, x_forwarded_for)
+
+    def _read_headers(self, forwarded: bytes | None, x_forwarded_for: bytes | None) -> str | None:
         found = set()
-        if lines[FORWARDED]:
-            found.add(self._walk(_nodes_of(b",".join(lines[FORWARDED]))))
-        if lines[X_FORWARDED_FOR]:
-            found.add(self._walk(node.strip() for node in b",".join(lines[X_FORWARDED_FOR]).split(b",")))
+        if forwarded is not None:
+            found.add(self._walk(_nodes_of(forwarded)))
+        if x_forwarded_for is not None:
+            found.add(self._walk(node.strip() for node in x_forwarded_for.split(b",")))
         if len(found) > 1:
             # A proxy that writes one of them passes the other on as the client sent it, and nobody can tell which.
             raise MalformedRequest("Forwarded and X-Forwarded-For name different clients; the proxy must remove one")

@@ -174,10 +174,29 @@ async def test_one_that_only_the_application_can_answer_is_answered_by_it(parsed
     assert len(parsed) == 1
 
 
-async def test_behind_a_proxy_every_head_is_parsed(parsed: Parsed) -> None:
-    async with rest_server(replace(Settings(), trusted_proxies=("127.0.0.1",))) as server, server.client() as client:
-        await submit(server, client, 0, 1)
-    assert len(parsed) == 2
+async def test_behind_a_proxy_a_head_is_parsed_once_for_each_client(parsed: Parsed) -> None:
+    settings = replace(
+        Settings(), workers=1, trusted_proxies=("127.0.0.1",), rate_limit_per_s=0.001, rate_limit_burst=3
+    )
+    path = "/tx/" + hash_of(CONFIRMED)
+    first, other = get(path, "X-Forwarded-For: 192.0.2.1"), get(path, "X-Forwarded-For: 192.0.2.2")
+    async with rest_server(settings) as server, server.client() as client:
+        assert [(await client.ask(request)).status for request in (first, other) * 3] == [200] * 6
+        assert parsed == [first, other]
+        # Each has used up what is its own, and a third has not.
+        assert [(await client.ask(request)).status for request in (first, other)] == [429, 429]
+        assert (await client.ask(get(path, "X-Forwarded-For: 192.0.2.3"))).status == 200
+
+
+async def test_a_head_that_names_nobody_clearly_is_refused_behind_a_proxy_though_it_is_known(parsed: Parsed) -> None:
+    unclear = get("/health", "X-Forwarded-For: nonsense")
+    async with rest_server(replace(Settings(), trusted_proxies=("127.0.0.1",))) as server:
+        async with server.client(address="127.0.0.2") as direct:
+            assert [(await direct.ask(unclear)).status for _ in range(2)] == [200, 200]
+        assert parsed == [unclear]
+        async with server.client() as client:
+            assert (await client.ask(get("/health", "X-Forwarded-For: 192.0.2.1"))).status == 200
+            assert_problem(await client.ask(unclear), 400, "MALFORMED_REQUEST")
 
 
 async def test_after_the_settings_have_changed_each_head_is_parsed_again(parsed: Parsed, server: RestServer) -> None:
