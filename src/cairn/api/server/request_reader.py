@@ -266,7 +266,9 @@ class RequestReader:
             has_slot = not self._is_behind_proxy or self._find_client(request)
         except (MalformedRequest, TooManyUnansweredBytes) as refused:
             self._object(refused)
-        if (self._serves_probes_only or not has_slot) and request.path.decode() not in PROBE_PATHS:
+        # Of a request for a hot route, the path is not split off.
+        path = (request.path or request.target).decode()
+        if (self._serves_probes_only or not has_slot) and path not in PROBE_PATHS:
             self._object(too_many_connections())
 
     def _find_client(self, request: Exchange) -> bool:

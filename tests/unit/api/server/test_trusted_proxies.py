@@ -295,6 +295,8 @@ async def test_connections_of_a_proxy_count_for_the_clients_that_ask_on_them() -
             assert (await first.ask(get("/events", mine, *WEBSOCKET))).status == 101
             assert (await second.ask(get(KNOWN, mine))).status == 200
             assert (await third.ask(get(KNOWN, other))).status == 200, "a proxy has any number of connections"
+            for probe in ("/health", "/ready", "/health"):
+                assert (await third.ask(get(probe, mine))).status == 200
             refused = await third.ask(get(KNOWN, mine))
             assert (refused.status, refused.json()["code"]) == (503, "TOO_MANY_CONNECTIONS")
         async with server.client() as fourth:
