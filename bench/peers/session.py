@@ -264,7 +264,7 @@ class Session:
         expected = {request: value for (request, _), value in asked.items()}
         for request, body in result.samples:
             if (found := read(body)) != expected[request]:
-                raise WrongAnswer(f"{name}: {str(found)[:300]} instead of {str(expected[request])[:300]}")
+                raise WrongAnswer(difference(found, expected[request]))
         return {f"{name}_per_s": result.per_second, f"{name}_p99_ms": result.percentile_ms(99), **_client(result)}
 
     def measure_mixed(self) -> Figures:
@@ -317,7 +317,7 @@ class Session:
                 pass
             waits.append(time.perf_counter() - began)
             if found != receipt_fields(each.tx):
-                raise WrongAnswer(f"receipt: {found}")
+                raise WrongAnswer(difference(found, receipt_fields(each.tx)))
         measured = sorted(waits[len(waits) // 10 :])
         return {
             "instant_p50_ms": 1_000 * statistics.median(measured),
@@ -341,7 +341,7 @@ class Session:
                 heard.append(listeners.all_hear(api.submit(each)[0]))
             latest = self._target.rpc.read(self._connection.ask(self._target.rpc.latest_block()))
             if latest["hash"].encode() not in heard[-1].last:
-                raise WrongAnswer(f"not the latest block: {heard[-1].last[:300]!r}")
+                raise WrongAnswer("the last event is not that of the latest block")
         counted = heard[SOCKET_WARM_UP:]
         return {
             f"{name}_ms": 1_000 * statistics.median(each.took_s for each in counted),
@@ -365,3 +365,13 @@ class Session:
 def _client(result: LoadResult) -> Figures:
     """What share of one core the load generator took: near 1, it would be what is measured."""
     return {"client_cores": result.cpu_s / result.seconds}
+
+
+def difference(found: object, expected: object) -> str:
+    """What is wrong with an answer, in words: it becomes a note on the page."""
+    if isinstance(found, set) and isinstance(expected, set):
+        missing, others = len(expected - found), len(found - expected)
+        return f"the answer lacks {missing} of {len(expected)} transactions and has {others} that it should not"
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return "wrong in the answer: " + ", ".join(name for name in expected if found.get(name) != expected[name])
+    return f"the answer is {str(found)[:80]} instead of {str(expected)[:80]}"

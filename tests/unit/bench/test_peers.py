@@ -20,7 +20,7 @@ from bench.peers.report import bars_table, cell, depth_table, network_table, not
 from bench.peers.rounds import Comparison, measured
 from bench.peers.rows import ROWS
 from bench.peers.samples import Figure, Results, Sample, added, figure, thrown_away
-from bench.peers.session import SMOKE
+from bench.peers.session import SMOKE, difference
 from bench.peers.sockets import is_text_frame, split_frames
 from bench.workload import BALANCE, GAS_PRICE, account, sign_transfer
 from cairn.domain.types import TRANSFER_GAS
@@ -255,6 +255,19 @@ def test_notes_count_what_was_thrown_away_and_name_what_failed() -> None:
     assert "- hardhat, sockets: no / room" in told
     unsupported = Sample("hardhat", "mempool", 0, error="200 Method x is not supported")
     assert "- hardhat, mempool: there is no such method" in notes([unsupported])
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "words"),
+    [
+        ({"0xa", "0xc"}, {"0xa", "0xb", "0xd"}, "the answer lacks 2 of 3 transactions and has 1 that it should not"),
+        ({"hash": "0xa", "fee": 2}, {"hash": "0xa", "fee": 1, "nonce": 0}, "wrong in the answer: fee, nonce"),
+        (7, 8, "the answer is 7 instead of 8"),
+        (None, {"fee": 1}, "the answer is None instead of {'fee': 1}"),
+    ],
+)
+def test_a_wrong_answer_is_told_in_words(found: object, expected: object, words: str) -> None:
+    assert difference(found, expected) == words
 
 
 def test_the_page_is_whole_and_the_results_can_be_read_again(tmp_path: Path) -> None:
