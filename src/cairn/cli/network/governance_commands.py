@@ -274,6 +274,7 @@ def sign(
 @admins.command()
 def submit(
     file: Annotated[Path, typer.Argument(help="The update, signed.", metavar="FILE", show_default=False)],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait on until it is in effect, two blocks later.")] = False,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
 ) -> None:
@@ -282,4 +283,7 @@ def submit(
 
     with reported_errors():
         chain, given = read_update(file)
-        RemoteNetwork(node).submit(chain, given, timeout)
+        network = RemoteNetwork(node)
+        network.submit(chain, given, timeout)
+        if wait:
+            network.wait_until_settled(timeout)

@@ -165,6 +165,12 @@ class RemoteNetwork:
             print(f"Done: {summary(update)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
         print_validators(self)
 
+    def wait_until_settled(self, timeout_s: float) -> None:
+        """Wait until what the network last showed is in effect. Raises `TimedOut`."""
+        height = self.height + SETTLED_AFTER_BLOCKS
+        ask_node(self._url, lambda node: reach_height(node, height, timeout_s))
+        print(f"In effect: block {height} has been made.")
+
     def _agrees_with(self, update: Update) -> bool:
         """Whether the network is as this update sets it."""
         if isinstance(update, AdminsUpdate):
@@ -200,6 +206,14 @@ async def submit_until_applied(
                     raise CommandFailed(f"refused: {refusal.detail}", refusal.code) from None
         await asyncio.sleep(POLL_S)
     return shown
+
+
+async def reach_height(node: AsyncClient, height: int, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while (await node.validators()).block_height < height:
+        if time.monotonic() > deadline:
+            raise TimedOut(f"the update is in a block, but block {height} is not there after {timeout_s:g} s")
+        await asyncio.sleep(POLL_S)
 
 
 def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:

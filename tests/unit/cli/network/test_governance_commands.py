@@ -36,6 +36,9 @@ class Scripted(JsonServer):
         self.lost = 0
         """So many updates are taken and never seen again."""
         self.posts = 0
+        self.height = 7
+        self.grows = False
+        """A block is made each time that somebody looks."""
         self.missed: dict[str, int] = {}
         """By name: how many of the last 100 blocks lack the vote."""
         super().__init__()
@@ -44,10 +47,11 @@ class Scripted(JsonServer):
         return 200, {"status": "alive"} if target == "/health" else self.listing()
 
     def listing(self) -> object:
+        self.height += self.grows
         return {
             "chainId": 1337,
             "genesis": "0x" + GENESIS.hex(),
-            "blockHeight": 7,
+            "blockHeight": self.height,
             "sequence": self.governance.sequence,
             "threshold": self.admins.threshold,
             "admins": ["0x" + address.hex() for address in self.admins.addresses],
@@ -229,6 +233,21 @@ def test_administrators_sign_one_after_the_other(node: Scripted, keys: list[str]
     assert "signatures so far: 2" in run("sign", file, *keys[2:]).output
     assert run("submit", file, "--node", node.url).exit_code == 0
     assert len(node.governance.validators) == 2
+
+
+def test_one_can_wait_until_an_update_is_in_effect(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+    file = str(tmp_path / "update.json")
+    run("add", "--public-key", NEW_KEY, "--name", "second", "--node", node.url, *keys, "--out", file)
+    early = run("submit", file, "--wait", "--timeout", "1", "--node", node.url)
+    assert "Done: second with power 10, from block 9 on at the latest." in early.stdout
+    assert (early.exit_code, early.stderr) == (
+        6,
+        "cairn: the update is in a block, but block 9 is not there after 1 s\n",
+    )
+    node.grows = True
+    late = run("submit", file, "--wait", "--node", node.url)
+    assert (late.exit_code, late.stdout.splitlines()[-1]) == (0, "In effect: block 11 has been made.")
+    assert node.height >= 11
 
 
 def test_an_update_that_another_one_overtook_is_refused(node: Scripted, keys: list[str], tmp_path: Path) -> None:
