@@ -37,7 +37,7 @@ def _command_parts(name: str, command: Any) -> Iterator[str]:
     yield f"### `{name}`"
     yield _markdown(command.help or "")
     arguments = [each for each in command.params if each.param_type_name == "argument"]
-    usage = [name, "[OPTIONS]", *(_argument(each) for each in arguments)]
+    usage = [name, *command.collect_usage_pieces(typer.Context(command))]
     yield f"```text\n{' '.join(usage)}\n```"
     if any(each.help for each in arguments):
         yield table(
@@ -52,11 +52,6 @@ def _command_parts(name: str, command: Any) -> Iterator[str]:
     if runs_a_node:
         share = "All" if len(settings) == len(FIELDS) else "Most"
         yield f"{share} [settings](docs/settings.md) are also options."
-
-
-def _argument(argument: Any) -> str:
-    name = _metavar(argument).strip("[].") + ("..." if argument.nargs == -1 else "")
-    return name if argument.required else f"[{name}]"
 
 
 def _metavar(parameter: Any) -> str:

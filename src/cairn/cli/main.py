@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Annotated, Any, Literal
 
 import typer
@@ -62,6 +63,11 @@ PROGRAM, COMPLETION_VARIABLE = "cairn", "_CAIRN_COMPLETE"
 class Program(TyperGroup):
     """The group of all commands. A usage error is told as every other one: a line, or JSON with --json."""
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for argument in arguments_of(self):
+            name_plainly(argument)
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -91,6 +97,22 @@ class Program(TyperGroup):
             if not standalone_mode:
                 raise
             sys.exit(reported_exit(CommandFailed("stopped: nothing was done"), as_json).exit_code)
+
+
+def arguments_of(command: Any) -> Iterator[Any]:
+    """Those of a command and of all below it."""
+    for below in getattr(command, "commands", {}).values():
+        yield from arguments_of(below)
+    yield from (each for each in command.params if each.param_type_name == "argument")
+
+
+def name_plainly(argument: Any) -> None:
+    """Have --help write FILE, as the documentation does. Typer has {FILE} in the usage, and <path> beside the name."""
+    name = argument.metavar.strip("[].") + ("..." if argument.nargs == -1 else "")
+    argument.get_usage_pieces = lambda ctx: [name if argument.required else f"[{name}]"]
+    # Others have the same one.
+    argument.type = copy(argument.type)
+    argument.type.get_metavar = lambda param, ctx: ""
 
 
 def usage_text(wrong: Any) -> str:

@@ -124,6 +124,23 @@ def test_every_value_has_a_name_in_capitals() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("send", "FROM TO AMOUNT"),
+        ("block", "[BLOCK]"),
+        ("init", "DIR"),
+        ("genesis collect", "FILE..."),
+        ("completion", "SHELL"),
+        ("help", "[COMMAND...]"),
+    ],
+)
+def test_an_argument_has_one_name_in_the_usage_and_below(command: str, usage: str) -> None:
+    help_text = cli.invoke(app, [*command.split(), "--help"], env=WIDE).output
+    assert f" {command} [OPTIONS] {usage}" in help_text
+    assert re.findall(r"<[a-z]+>|\{[A-Za-z.]+\}|\[bash", help_text) == []
+
+
 def test_flags_that_are_not_on_the_command_line_are_left_out() -> None:
     flags = {"port": 0, "host": None, "empty_blocks": False, "allowed_hosts": [], "cors_origins": ["*"]}
     assert flags_given(flags) == {"port": 0, "empty_blocks": False, "cors_origins": ["*"]}
