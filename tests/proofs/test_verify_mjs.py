@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from eth_utils.crypto import keccak
 
 from tests.proofs.vectors import Case, read_vectors
 from tests.proofs.verifiers import report_of
@@ -46,6 +47,15 @@ def test_verifier_decides_each_vector_as_meant(answers: list[dict[str, object]])
         if case.valid != said["valid"]
     ]
     assert wrong == []
+
+
+def test_verifier_hashes_messages_of_every_length_around_a_block_of_keccak(js_packages: Path) -> None:
+    messages = [bytes(index % 251 for index in range(size)) for size in (*range(140), *range(269, 275), 20_000)]
+    script = f"""import {{ keccak256 }} from {json.dumps(VERIFIER.as_uri())};
+        console.log({json.dumps([message.hex() for message in messages])}.map(keccak256).join("\\n"));"""
+    done = subprocess.run(["node", "--input-type=module"], input=script, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [keccak(message).hex() for message in messages]
 
 
 def test_verifier_names_what_does_not_hold(answers: list[dict[str, object]]) -> None:

@@ -5,34 +5,34 @@
 // Bytes are hexadecimal text without 0x everywhere below, so that === compares and + joins them. Integers are BigInts.
 export class NotProven extends Error {}
 const need = (holds, reason) => { if (!holds) throw new NotProven(reason); };
-// Bytes and hashes: SHA-256 by WebCrypto, and Keccak-256 as Ethereum has it.
+// Bytes and hashes: SHA-256 by WebCrypto, and Keccak-256 as Ethereum has it, in halves of lanes, of 32 bits.
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
 const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const ascii = (text) => hexOf(new TextEncoder().encode(text));
 const integer = (hex) => BigInt(`0x${hex || "0"}`);
 const fixed = (number, size) => number.toString(16).padStart(2 * size, "0");
 const sha256 = async (hex) => hexOf(new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(hex))));
-const turned = (lane, bits) => (lane << bits) | (lane >> (64n - bits)); // Arrays of 64 bits cut off the rest.
-export function keccak256(hex) {
-    const data = bytesOf(`${hex}01`.padEnd((Math.floor(hex.length / 272) + 1) * 272, "0"));
-    data[data.length - 1] |= 0x80;
-    const [words, lanes, moved] = [data.buffer, 25, 25].map((each) => new BigUint64Array(each)); // Little-endian.
-    const beside = (i, x) => moved[i - (i % 5) + ((i + x) % 5)];
-    for (let at = 0; at < words.length; at += 17) {
-        for (let i = 0; i < 17; i += 1) lanes[i] ^= words[at + i];
-        for (let round = 0, bits = 1; round < 24; round += 1) {
-            const sums = [0, 1, 2, 3, 4].map((x) => [5, 10, 15, 20].reduce((sum, y) => sum ^ lanes[x + y], lanes[x]));
-            for (let i = 0; i < 25; i += 1) lanes[i] ^= sums[(i + 4) % 5] ^ turned(sums[(i + 1) % 5], 1n);
-            moved[0] = lanes[0];
-            for (let [x, y, t] = [1, 0, 1]; t < 25; [x, y, t] = [y, (2 * x + 3 * y) % 5, t + 1])
-                moved[y + 5 * ((2 * x + 3 * y) % 5)] = turned(lanes[x + 5 * y], BigInt(((t * (t + 1)) / 2) % 64));
-            for (let i = 0; i < 25; i += 1) lanes[i] = moved[i] ^ (~beside(i, 1) & beside(i, 2));
-            for (let i = 0; i < 7; i += 1, bits = (bits << 1) ^ (bits & 0x80 ? 0x171 : 0))
-                if (bits & 1) lanes[0] ^= 1n << BigInt(2 ** i - 1);
+const turned = (all, at, bits, half = at ^ (bits >> 5)) => (all[half] << bits) | (all[half ^ 1] >>> 1 >>> (31 - bits));
+const TURNS = [0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14]; // Bits.
+const FROM = TURNS.map((_, to) => 5 * (to % 5) + ((3 * Math.floor(to / 5) + to) % 5)); // Which lane moves there.
+function keccak(bytes, data = new Uint8Array(bytes.length + 136 - (bytes.length % 136))) {
+    data.set(bytes);
+    for (const [at, bit] of [[bytes.length, 1], [data.length - 1, 0x80]]) data[at] |= bit;
+    const [words, sums, lanes, moved] = [data.buffer, 10, 50, 50].map((each) => new Int32Array(each)); // Little-endian.
+    const beside = (i, x) => moved[i - (i % 10) + ((i + x) % 10)];
+    for (let at = 0; at < words.length; at += 34) {
+        for (let i = 0; i < 34; i += 1) lanes[i] ^= words[at + i];
+        for (let round = 0, b = 1; round < 24; round += 1) {
+            for (let i = 0; i < 50; i += 1) sums[i % 10] = (i < 10 ? 0 : sums[i % 10]) ^ lanes[i];
+            for (let i = 0; i < 50; i += 1) lanes[i] ^= sums[(i + 8) % 10] ^ turned(sums, (i + 2) % 10, 1);
+            for (let i = 0; i < 50; i += 1) moved[i] = turned(lanes, 2 * FROM[i >> 1] + (i % 2), TURNS[FROM[i >> 1]]);
+            for (let i = 0; i < 50; i += 1) lanes[i] = moved[i] ^ (~beside(i, 2) & beside(i, 4));
+            for (let i = 1; i < 65; i *= 2, b = (b << 1) ^ ((b >> 7) * 0x171)) lanes[i >> 6] ^= (b & 1) << (i - 1);
         }
     }
     return hexOf(new Uint8Array(lanes.buffer, 0, 32));
 }
+export const keccak256 = (hex) => keccak(bytesOf(hex));
 // Signatures: Ed25519 (RFC 8032) by WebCrypto, and whose one of secp256k1 is. Points of that curve are x : y : z.
 const isSigned = (key, message, signature) =>
     crypto.subtle.importKey("raw", bytesOf(key), "Ed25519", false, ["verify"]).catch(() => null).then((imported) =>
@@ -164,7 +164,7 @@ export async function readGenesis(bytes) {
     const keyOf = (text) => Uint8Array.from(atob(/^[A-Za-z0-9+/]{43}=$/.exec(text)[0]), (sign) => sign.charCodeAt(0));
     const rows = (fields.validators ?? [{ publicKey: fields.signer, power: "#1" }]).map(({ publicKey, power }) =>
         ({ publicKey: hexOf(keyOf(publicKey)), power: unquoted(power) }));
-    const [digest, chainId, validators] = [keccak256(hexOf(bytes)), unquoted(fields.chainId), await ranked(rows)];
+    const [digest, chainId, validators] = [keccak(bytes), unquoted(fields.chainId), await ranked(rows)];
     need(chainId > 0n && chainId < 2n ** 63n - 36n, "the chain id in genesis is out of range");
     const engineId = ascii(`cairn-${chainId}-${digest.slice(0, 24)}`);
     return { digest, chainId, engineId, validators, everybodyHasTheKey: isDev(validators) };
