@@ -9,6 +9,8 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -16,6 +18,7 @@ from unittest.mock import patch
 from cairn.api.chain_json import confirmed_json
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
+from cairn.api.server import exchange, http_protocol, server_state
 from cairn.api.server import http_server as server_module
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.worker import make_server
@@ -28,6 +31,8 @@ from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 CONFIRMED = signed(0, sender=9)
 """A transaction that the server's view shows as confirmed."""
+DATE = "Thu, 01 Jan 1970 00:00:00 GMT"
+"""When every answer is made: two that are compared may come with a second, or a minute, between them."""
 
 
 class Answer(NamedTuple):
@@ -193,8 +198,13 @@ async def rest_server(settings: Settings | None = None) -> AsyncIterator[RestSer
         patch.object(server_module, "HttpProtocol", ObservedProtocol),
         # A test that stops the server gives the last answers itself.
         patch.object(server_module, "DRAIN_TIMEOUT_S", PATIENCE_S),
+        patch.object(server_state, "formatdate", lambda usegmt: DATE),
+        # Nor is any request slow, which its answer and the log would tell of.
+        patch.object(http_protocol, "SLOW_S", inf),
+        patch.object(exchange, "SLOW_S", inf),
     ):
-        served = RestServer(settings or Settings())
+        # Pings come by the machine's clock, and a client that writes bytes as it likes expects none.
+        served = RestServer(replace(settings or Settings(), ws_ping_interval_s=0.0))
         # The socket listens already: whoever connects before the server runs waits in its backlog.
         serving = asyncio.ensure_future(served.server.serve(served.listener))
         try:
