@@ -8,7 +8,6 @@ from typing import cast
 import uvloop
 
 from bench.load import run_load
-from tests.support.ports import free_ports
 
 _BODY = b'{"bare":true}'
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
@@ -23,24 +22,23 @@ class _Bare(asyncio.Protocol):
         self._transport.write(_ANSWER)
 
 
-def _serve(port: int, ready: Connection) -> None:
+def _serve(ports: Connection) -> None:
     async def serve() -> None:
-        server = await asyncio.get_running_loop().create_server(_Bare, "127.0.0.1", port)
-        ready.send(None)
+        server = await asyncio.get_running_loop().create_server(_Bare, "127.0.0.1", 0)
+        ports.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
     uvloop.run(serve())
 
 
 def bare_requests_per_s(seconds: float, connections: int) -> float:
-    [port] = free_ports(1)
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(port, theirs))
+    process = context.Process(target=_serve, args=(theirs,))
     process.start()
     theirs.close()
     try:
-        mine.recv()
+        port = mine.recv()
         return run_load(port, [(_REQUEST, _BODY)] * connections, connections, seconds, repeat=True).per_second
     finally:
         process.terminate()
