@@ -193,7 +193,8 @@ def test_nothing_is_printed_before_the_gate_opens(pipe: tuple[int, int]) -> None
             assert json.loads(lines.readline())["blockHeight"] == 7
 
 
-def test_what_happens_just_before_the_end_is_printed(pipe: tuple[int, int]) -> None:
+def test_what_happens_just_before_the_end_is_printed(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narration, "FLUSH_TIMEOUT_S", PATIENCE_S)
     reader, writer = pipe
     gate = Gate()
     gate.open()
