@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from websockets.asyncio.client import connect
 
 from cairn.api.server import connection_slots, listener
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
+from tests.support.event_client import connect_patiently
 from tests.support.pace import PATIENCE_S
 from tests.support.rest_server import Client, get, rest_server, wait_until
 
 pytestmark = pytest.mark.uvloop
+
+PATIENT = replace(Settings(), header_timeout_s=86_400.0)
+"""A handshake is timed by the clock of the machine, not by that of the server: this one is never late."""
 
 
 def trusting() -> ssl.SSLContext:
@@ -28,7 +31,7 @@ def trusting() -> ssl.SSLContext:
 async def test_silent_handshakes_make_room_like_any_idle_connection(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
 
-    settings = replace(Settings(), workers=1, max_connections=2, header_timeout_s=86_400.0)
+    settings = replace(PATIENT, workers=1, max_connections=2)
 
     async with (
         rest_server(replace(settings, tls_cert=certificate, tls_key=key)) as server,
@@ -49,7 +52,7 @@ async def test_a_client_s_handshakes_are_no_more_than_its_connections(
     monkeypatch.setattr(connection_slots, "PROBE_SLOTS", 2)
     certificate, key = make_certificate(tmp_path)
 
-    settings = replace(Settings(), workers=1, max_connections_per_client=3, header_timeout_s=86_400.0)
+    settings = replace(PATIENT, workers=1, max_connections_per_client=3)
 
     async with (
         rest_server(replace(settings, tls_cert=certificate, tls_key=key)) as server,
@@ -68,7 +71,7 @@ async def test_a_client_s_handshakes_are_no_more_than_its_connections(
 
 async def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-    async with rest_server(replace(Settings(), tls_cert=certificate, tls_key=key)) as server:
+    async with rest_server(replace(PATIENT, tls_cert=certificate, tls_key=key)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         arrived, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
         session = trusting().wrap_bio(arrived, leaving)
@@ -94,7 +97,7 @@ async def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path
 async def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "PIECE_BYTES", 4_096)
     certificate, key = make_certificate(tmp_path)
-    async with rest_server(replace(Settings(), tls_cert=certificate, tls_key=key)) as server:
+    async with rest_server(replace(PATIENT, tls_cert=certificate, tls_key=key)) as server:
         server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         raw = socket.socket()
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -110,9 +113,9 @@ async def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatc
 
 async def test_events_come_over_tls_too(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-    async with rest_server(replace(Settings(), tls_cert=certificate, tls_key=key)) as server:
+    async with rest_server(replace(PATIENT, tls_cert=certificate, tls_key=key)) as server:
         url = f"wss://127.0.0.1:{server.port}/events"
-        async with connect(url, ssl=trusting()) as events, asyncio.timeout(PATIENCE_S):
+        async with connect_patiently(url, ssl=trusting()) as events, asyncio.timeout(PATIENCE_S):
             await events.send('{"action":"subscribe","event":"nothing"}')
             assert '"event":"error"' in str(await events.recv())
             await (await events.ping())
