@@ -11,11 +11,11 @@ PORTS_OF_A_NODE = 5
 """API, p2p, CometBFT's RPC, metrics, CometBFT's metrics."""
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, first: int = FIRST, last: int = LAST) -> list[int]:
     """Ports that nobody listens on now, different from each other."""
     found: set[int] = set()
     while len(found) < count:
-        port = random.randrange(FIRST, LAST)
+        port = random.randrange(first, last)
         if is_free(port):
             found.add(port)
     return list(found)

@@ -367,11 +367,16 @@ LONG_ITEMS = (b'{"a":"' + b"x" * 20_000 + b'"}', b"[" + b"1," * 9_000 + b"1]")
 @pytest.mark.parametrize("end", [b"]", b",NaN]", b",", b""])
 def test_a_batch_of_anything_is_refused_before_it_takes_long(item: bytes, end: bytes) -> None:
     body = b"[" + b",".join([item] * (2**21 // len(item))) + end
-    began = time.thread_time()
-    with pytest.raises((MalformedJson, InvalidField)):
-        list(split_batch(body))
-    # On an idle machine some 30 ms, in a hundred steps; reading all of it took 100 to 400 ms.
-    assert time.thread_time() - began < 0.5
+
+    def refused_in_s() -> float:
+        began = time.thread_time()
+        with pytest.raises((MalformedJson, InvalidField)):
+            list(split_batch(body))
+        return time.thread_time() - began
+
+    # On an idle machine some 30 ms, in a hundred steps; reading all of it took 100 to 400 ms. What the host takes away
+    # counts as the thread's, but it does not do so each time.
+    assert any(refused_in_s() < 0.5 for _ in range(3))
 
 
 @pytest.mark.parametrize("part", [b"1,", b"[", b'{"a":', b'"a":1,'])

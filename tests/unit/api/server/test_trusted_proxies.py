@@ -165,11 +165,14 @@ def test_both_headers_must_name_the_same_client() -> None:
 )
 @pytest.mark.parametrize("name", [b"forwarded", b"x-forwarded-for"])
 def test_a_header_made_to_take_long_takes_milliseconds(name: bytes, value: bytes) -> None:
-    begun = time.thread_time()
+    took_s = []
     for _ in range(10):
+        begun = time.thread_time()
         with suppress(MalformedRequest):
             found((name, value))
-    assert time.thread_time() - begun < 0.5
+        took_s.append(time.thread_time() - begun)
+    # The least of them: what the host takes away counts as the thread's.
+    assert min(took_s) < 0.05
 
 
 def test_a_header_that_is_too_long_is_refused() -> None:
@@ -299,6 +302,7 @@ async def test_connections_of_a_proxy_count_for_the_clients_that_ask_on_them() -
                 assert (await third.ask(get(probe, mine))).status == 200
             refused = await third.ask(get(KNOWN, mine))
             assert (refused.status, refused.json()["code"]) == (503, "TOO_MANY_CONNECTIONS")
+        await server.no_connections()
         async with server.client() as fourth:
             assert (await fourth.ask(get("/ready", mine))).status == 200, "probes are always answered"
             assert (await fourth.ask(get(KNOWN, mine))).status == 200, "the second connection has ended"
