@@ -32,8 +32,8 @@ STEADY_AFTER_S = 120.0
 UNKNOWN_SHARE = 0.25
 """The share that counts of time in an unknown state; some systems tell nobody what a process does."""
 BUSY_SHARE = 0.05
-"""A thread that has run for this share of its silence is busy. One that waits for Python's lock wakes 200 times a
-second to look for it, which takes less; one that shares a processor with many others gets more."""
+"""A thread that has run for this share of its silence is busy, not counting when it waited for a processor. One that
+waits for Python's lock wakes 200 times a second to look for it, which takes less."""
 
 STOPPED, TRACED, WAITING, RUNNING, ASLEEP, UNKNOWN = "T", "t", "D", "R", "S", "?"
 _DESCRIBED = {STOPPED: "stopped", TRACED: "held by a debugger", WAITING: "waiting for the disk"}
@@ -61,13 +61,16 @@ class Finding:
     silent_s: float
     ran_s: float
     """For how long its thread has run meanwhile."""
+    waited_s: float
+    """For how long it would have run, but others had the processors."""
     state: str
     work: Work
 
     @property
     def described(self) -> str:
         # Not by whether it runs at this moment: that is chance.
-        state = _DESCRIBED.get(self.state, "busy" if self.ran_s >= BUSY_SHARE * self.silent_s else "blocked")
+        is_busy = self.ran_s >= BUSY_SHARE * (self.silent_s - self.waited_s)
+        state = _DESCRIBED.get(self.state, "busy" if is_busy else "blocked")
         return state if self.work is Work.RUNNING else f"{state} while {self.work.described}"
 
 
@@ -84,7 +87,8 @@ class ProcessWatch:
 
     def _forget(self, now: float) -> None:
         self._beat_at = now
-        self._silent_s = self._ran_s = self._stopped_s = self._stalled_s = self._long_work_s = 0.0
+        self._silent_s = self._ran_s = self._waited_s = 0.0
+        self._stopped_s = self._stalled_s = self._long_work_s = 0.0
         self._tell_after_s = TOLD_AFTER_S
 
     @property
@@ -114,12 +118,15 @@ class ProcessWatch:
         self._silent_s += passed_s
         self._ran_s += ran_s
         if self._is_hung():
-            return Finding(True, self._silent_s, self._ran_s, look.state, look.work)
+            return self._found(True, look)
         waits = look.state in (WAITING, TRACED) or (look.work.may_take_long and look.work is not Work.STARTING)
         if waits and self._silent_s >= self._tell_after_s:
             self._tell_after_s = 2 * self._silent_s
-            return Finding(False, self._silent_s, self._ran_s, look.state, look.work)
+            return self._found(False, look)
         return None
+
+    def _found(self, is_hung: bool, look: Look) -> Finding:
+        return Finding(is_hung, self._silent_s, self._ran_s, self._waited_s, look.state, look.work)
 
     def _count(self, look: Look, passed_s: float, ran_s: float) -> None:
         if look.state == STOPPED:
@@ -128,6 +135,7 @@ class ProcessWatch:
             return
         else:
             if look.state == RUNNING:
+                self._waited_s += max(0.0, passed_s - ran_s)
                 passed_s = min(passed_s, ran_s)
             elif look.state == UNKNOWN:
                 passed_s *= UNKNOWN_SHARE

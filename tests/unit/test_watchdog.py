@@ -91,6 +91,20 @@ def test_what_a_silent_process_does_is_told_by_how_long_it_ran_and_not_by_one_lo
     assert [found.described for found in process.told] == [f"{described} while using the disk"]
 
 
+def test_a_process_that_gets_a_hundredth_of_a_processor_and_uses_it_is_busy() -> None:
+    found = Watched().stays(101 * HANG_LIMIT_S, "R", ran=0.01)
+    assert found is not None
+    assert found.described == "busy"
+
+
+def test_a_process_that_waits_for_pythons_lock_is_blocked_though_it_often_waits_for_a_processor_to_look() -> None:
+    process, found = Watched(), None
+    while found is None:
+        found = process.stays(3 * LOOK_S, "R", ran=0.004) or process.stays(LOOK_S, "S", ran=0.004)
+    assert found.silent_s > 3 * HANG_LIMIT_S
+    assert found.described == "blocked"
+
+
 def test_one_beat_begins_the_count_anew() -> None:
     process = Watched()
     for _ in range(10):
