@@ -11,20 +11,22 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from cairn import log, supervisor, watchdog
+from cairn import early_stop, log, supervisor, watchdog
 from cairn.config import EXIT_FATAL
 from cairn.heartbeat import keep_beating
 from cairn.log import configure_logging
-from cairn.supervisor import EngineChild, SignalPipe, Supervisor
+from cairn.supervisor import Child, EngineChild, SignalPipe, Supervisor
 from tests.support.pace import PATIENCE_S
 
 NEVER_S = 1e6
 HANG_NOW = 0
 """Standard input: a process that is to hang does so once there is something to read."""
+OUTERMOST = b" in _run_module_as_main\n"
+"""The last line of a trace."""
 
 
 def say(text: str) -> None:
@@ -123,8 +125,9 @@ def listen(name: str, socket: Path, delay_s: float, lifeline: int) -> int:
     """A core that takes a while until it listens for its engine."""
     time.sleep(delay_s)
     socket.unlink(missing_ok=True)
-    socket.touch()
+    # Said first: the supervisor may see the file before this process goes on.
     say("core listens")
+    socket.touch()
     return wait_for_end(name, lifeline)
 
 
@@ -151,7 +154,7 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
             workers[0] = partial(end_at_once, "worker-0", EXIT_FATAL)
         case "failing worker":
             workers[0] = partial(fail, "worker-0")
-        case "reloading" | "refusing to reload":
+        case "reloading" | "refusing to reload" | "reloading until the terminal ends":
             workers[0] = partial(reload, "worker-0")
         case "core that hangs asleep":
             watchdog.HANG_LIMIT_S = 1.0
@@ -185,20 +188,36 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
     if socket is not None:
         core = partial(listen, "core", socket, listen_delay_s)
     child = None if socket is None else EngineChild("engine", engine, socket=socket)
-    return Supervisor(
+    return PatientSupervisor(
         core,
         workers,
         drain_delay_s,
         on_stop=lambda: say(f"listener closed {time.monotonic()}"),
-        on_reload=lambda: say_reload() == (scenario == "reloading"),
+        on_reload=partial(reread, scenario, early_stop.Terminal()),
         engine=child,
         parent_pipe=parent_pipe,
     )
 
 
-def say_reload() -> bool:
+def reread(scenario: str, terminal: early_stop.Terminal) -> bool:
+    """Read the settings, in the supervisor. Returns whether the others are to do so, too."""
     say("the supervisor reloads")
-    return True
+    if scenario == "reloading until the terminal ends":
+        # Whoever ends it just after the signal may be slow, and the supervisor looks once, a moment later.
+        while not terminal.is_gone():
+            time.sleep(0.01)
+    return scenario != "refusing to reload"
+
+
+class PatientSupervisor(Supervisor):
+    """Gives a process that hangs all the time that it needs on a slow machine to write down where it is."""
+
+    def _end_hung(self, child: Child, pid: int | None, facts: Mapping[str, object]) -> None:
+        is_stopped = str(facts["how"]).startswith("stopped")
+        if is_stopped or OUTERMOST in os.pread(child.trace_file, supervisor.LONGEST_TRACE_BYTES, 0):
+            super()._end_hung(child, pid, facts)
+        else:
+            self.call_later(0.05, partial(self._end_hung, child, pid, facts))
 
 
 class SayingPipe(SignalPipe):

@@ -58,8 +58,9 @@ class Supervised:
     def wait(self) -> tuple[int, str]:
         """The exit code and what went to standard error."""
         assert self.process.stderr is not None
-        code = self.process.wait(PATIENCE_S)
-        return code, self.process.stderr.read().decode()
+        # First all that is to be read, or a supervisor that has much to say could never end.
+        errors = self.process.stderr.read().decode()
+        return self.process.wait(PATIENCE_S), errors
 
     def check_pauses(self, name: str, errors: str) -> None:
         """The first lives of a process that ends early came ever later, as the log says."""
@@ -185,6 +186,7 @@ def test_where_nobody_reads_errors_a_failing_process_is_started_again(start: Cal
     assert node.process.stderr is not None
     node.process.stderr.close()
     node.wait_started("worker-0", lives=3)
+    node.wait_started("worker-1")
     # A failed process that went on as a second supervisor would start it, too.
     assert len(node.pids("worker-1")) == 1
     node.process.terminate()
@@ -274,12 +276,21 @@ def test_a_reload_that_the_supervisor_refuses_reaches_nobody_else(start: Callabl
 SUPERVISED = [sys.executable, "-m", "tests.support.supervised"]
 
 
+def wait_written(said: Path, *texts: str) -> None:
+    """Each must be there: what was started first may be the last to say so."""
+    wait_until(lambda: said.exists() and all(text in said.read_text() for text in texts), PATIENCE_S, f"{texts}")
+
+
+def wait_all_started(said: Path) -> None:
+    wait_written(said, "started core", "started worker-0", "started worker-1")
+
+
 def test_in_a_terminal_a_signal_is_a_reload_and_the_end_of_the_terminal_is_a_stop(tmp_path: Path) -> None:
     said = tmp_path / "said"
     with Terminal(["sh", "-c", f'exec "$@" >{said} 2>&1', "sh", *SUPERVISED, "reloading"], os.environ) as terminal:
-        wait_until(lambda: said.exists() and "started worker-1" in said.read_text(), PATIENCE_S, "the start")
+        wait_all_started(said)
         terminal.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "worker-0 reloads" in said.read_text(), PATIENCE_S, "the reload")
+        wait_written(said, "worker-0 reloads")
         assert terminal.process.poll() is None
         terminal.hang_up()
         assert terminal.process.wait(PATIENCE_S) == 0
@@ -306,8 +317,9 @@ def test_a_hang_up_just_before_the_terminal_ends_is_a_stop(tmp_path: Path) -> No
     """As some shells do it: they tell their programs, which have groups of their own, and then end."""
     said = tmp_path / "said"
     shell = f'set -m; "$@" >{said} 2>&1 & while [ ! -e {tmp_path}/end ]; do sleep 0.05; done; kill -HUP $!'
-    with Terminal(["sh", "-c", shell, "sh", *SUPERVISED, "reloading"], os.environ) as terminal:
-        wait_until(lambda: said.exists() and "started worker-1" in said.read_text(), PATIENCE_S, "the start")
+    command = [*SUPERVISED, "reloading until the terminal ends"]
+    with Terminal(["sh", "-c", shell, "sh", *command], os.environ) as terminal:
+        wait_all_started(said)
         (tmp_path / "end").touch()
         terminal.process.wait(PATIENCE_S)
         wait_until(lambda: said.read_text().count("ended by SIGTERM") == 3, PATIENCE_S, "the stop")
@@ -557,9 +569,9 @@ class TestEngine:
         self, start_with: Callable[[str], Supervised], tmp_path: Path
     ) -> None:
         node = start_with("hanging engine")
-        socket = tmp_path / "abci.sock"
-        socket.unlink()
-        socket.touch()
+        # While the old file is still there: the new one may not have its number.
+        (tmp_path / "next.sock").touch()
+        (tmp_path / "next.sock").replace(tmp_path / "abci.sock")
         node.wait_started("engine", lives=2)
         assert len(node.pids("core")) == 1
 
