@@ -81,6 +81,8 @@ def read_link(fd: str) -> str:
 
 if __name__ == "__main__":
     supervisor.STOP_LIMIT_S = PATIENCE_S
+    # This core never beats, which is not what the tests are about.
+    supervisor.SILENT_S = PATIENCE_S
     certificates.RECHECK_S = 0.05
     chosen = dict(pair.split("=", 1) for pair in sys.argv[2:])
     settings = load_settings(environ={f"CAIRN_{name.upper()}": value for name, value in chosen.items()})

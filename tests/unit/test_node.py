@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
+    # Not where others have theirs: each node that starts removes what dead ones left. Pytest's path is too long.
+    scratch = tempfile.TemporaryDirectory(prefix="cairn-test-")
 
     def start(*settings: str, ready: bool = True) -> subprocess.Popen[str]:
         if ready:
@@ -42,6 +45,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=os.environ | {"TMPDIR": scratch.name},
             start_new_session=True,
         )
         started.append(process)
@@ -52,6 +56,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+    scratch.cleanup()
 
 
 def read_url(process: subprocess.Popen[str]) -> str:
