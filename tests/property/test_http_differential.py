@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.domain.errors import NodeError
 from tests.support.http_fuzz import Generator, ProtocolClass, judge, serve
+from tests.support.untold import untold_slowness
 
 CASES = int(os.environ.get("HTTP_CASES", "1500"))
 MOST_UNTIL_FOUND = 5_000
@@ -38,7 +39,8 @@ def run(seeds: range, make_protocol: ProtocolClass = HttpProtocol) -> None:
             with no_errors(seed):
                 await converse(seed, make_protocol)
 
-    uvloop.run(main())
+    with untold_slowness():
+        uvloop.run(main())
 
 
 @contextmanager

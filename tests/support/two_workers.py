@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
@@ -26,8 +26,10 @@ from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Account, Address, BlockHash, SealedBlock, TxHash
 from tests.support.core_fixtures import CHAIN_ID, KEYS
+from tests.support.event_client import connect_patiently
 from tests.support.pace import PATIENCE_S
 from tests.support.rest_server import Answer, Client, get, post
+from tests.support.untold import untold_slowness
 
 APPLICATION = "Content-Encoding: identity"
 """A header that leaves a request to the application, and changes nothing else."""
@@ -168,6 +170,7 @@ async def two_workers(directory: Path, chosen: Settings) -> AsyncIterator[TwoWor
     )
     try:
         with (
+            untold_slowness(),
             patch.object(ReadyAnswers, "find", find_if_ready),
             patch.object(BlockMethods, "_find_small_block", find_if_small),
         ):
@@ -206,7 +209,7 @@ async def _worker(view: ChainView, chosen: Settings, core_socket: Path, *headers
                 await asyncio.sleep(PAUSE_S)
         # About once a second it looks what is to be on every answer, which depends on the chain.
         server.sweep()
-        async with connect(f"ws://127.0.0.1:{port}/rpc", compression=None, max_size=None) as ws:
+        async with connect_patiently(f"ws://127.0.0.1:{port}/rpc", compression=None, max_size=None) as ws:
             yield Asked(client, ws, headers)
     finally:
         client.close()

@@ -3,12 +3,8 @@
 After a change that is worth its cost, and after one that saves much, `make baseline` writes it anew.
 """
 
-import math
-
 import pytest
 
-from cairn.api.server import exchange, http_protocol
-from cairn.store import directory, rocks
 from tests.support.counted_work import (
     SYSTEM_CALLS,
     WAYS_ALONE,
@@ -19,14 +15,13 @@ from tests.support.counted_work import (
     read_baseline,
 )
 from tests.support.programs import need_program
+from tests.support.untold import untold_slowness
 
 MOST = 1.05
 LEAST = 0.8
 """Below it the baseline would let much come back unnoticed."""
 SLACK = 1
 """System calls of some ways are so few that one more is above the bound, and whether one is made may be a race."""
-
-SLOW = [(directory, "SLOW_SYNC_S"), (rocks, "SLOW_SYNC_S"), (exchange, "SLOW_S"), (http_protocol, "SLOW_S")]
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +33,11 @@ def baseline() -> dict[str, Counts]:
 
 
 def test_each_way_takes_about_as_many_calls_instructions_and_allocations_as_before(
-    baseline: dict[str, Counts], monkeypatch: pytest.MonkeyPatch
+    baseline: dict[str, Counts],
 ) -> None:
     # Where the disk is busy, a slow sync and the request that waits for it would be logged, which is work, too.
-    for module, limit in SLOW:
-        monkeypatch.setattr(module, limit, math.inf)
-    counted = count_ways()
+    with untold_slowness():
+        counted = count_ways()
     assert set(counted) == set(baseline)
     assert [found for kind in WAYS_ALONE for found in outside(counted, baseline, kind)] == []
 

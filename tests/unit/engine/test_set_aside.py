@@ -22,6 +22,7 @@ from cairn.engine.application import OK
 from cairn.engine.embedded import ClockWatch
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer
+from tests.support.untold import untold_slowness
 from tests.support.virtual_time import virtual_loop
 from tests.unit.engine.conftest import GENESIS_TIME
 from tests.unit.engine.test_embedded import Rig
@@ -270,7 +271,7 @@ async def test_a_chain_ahead_of_the_clock_is_told_at_the_start_and_once_a_minute
     loop = virtual_loop()
     Rig(chain, clock=lambda: at(2030)).engine.produce()
     rig = Rig(chain, clock=lambda: at(2026) + loop.now, clock_watch=ClockWatch(lambda: loop.now))
-    with capture_logs() as logs:
+    with untold_slowness(), capture_logs() as logs:
         async with rig.running():
             assert len(logs) == 1
             for nonce in range(90):
@@ -288,7 +289,7 @@ async def test_a_chain_ahead_of_the_clock_is_told_at_the_start_and_once_a_minute
 async def test_a_clock_that_a_developer_moves_is_not_watched(chain: ChainStore) -> None:
     now = [at(2026)]
     rig = Rig(chain, clock=lambda: now[0])
-    with capture_logs() as logs:
+    with untold_slowness(), capture_logs() as logs:
         for year in (2026, 2100, 2050):
             now[0] = at(year)
             rig.engine.produce()
