@@ -10,6 +10,7 @@ from websockets.sync.client import connect
 
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import signed
+from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S, Pace
 from tests.support.public import assert_problem
 from tests.support.rest_node import body_of, hash_of
@@ -95,10 +96,14 @@ def test_a_stop_answers_who_waits_also_without_a_core() -> None:
 
 
 def test_when_the_core_is_gone_health_stays_and_ready_does_not() -> None:
-    with WorkerProcess(with_core=True) as process:
+    with WorkerProcess(with_core=True, silence_s=1.0) as process:
         process.wait_for("/ready", 200)
         tx = signed(0)
-        process.http.post("/tx", json=body_of(tx))
+
+        def is_submitted() -> bool:
+            return process.http.post("/tx", json=body_of(tx)).status_code == 200
+
+        wait_until(is_submitted, PATIENCE_S, "a core that answers in time")
         confirmed = process.wait_for(f"/tx/{hash_of(tx)}?wait=20", 200, having='"confirmed"').json()
         assert process.core is not None
         process.core.send_signal(signal.SIGSTOP)

@@ -19,10 +19,12 @@ from pathlib import Path
 from cairn.api.rest import probes
 from cairn.api.worker import run_worker
 from cairn.config import Settings
+from cairn.core import link
 from cairn.domain.genesis import dev_genesis, encode_genesis
 listener, lifeline, directory = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 sock = socket.socket(fileno=listener)
 probes.CHECK_TIMEOUT_S = 0.5  # So that a test needs not wait long for a core that does not answer.
+link.SILENCE_S = link.QUESTION_SILENCE_S = float(sys.argv[4])
 genesis_file = encode_genesis(dev_genesis())
 run_worker(
     0, Settings(workers=1), sock, directory / "core.sock", directory / "scratch", lifeline, 1337, None, genesis_file
@@ -47,14 +49,15 @@ sys.exit(
 class WorkerProcess:
     """Its `http` is patient: a worker that does not run for a while answers afterwards."""
 
-    def __init__(self, with_core: bool, block_time_s: float = 0.1) -> None:
+    def __init__(self, with_core: bool, block_time_s: float = 0.1, silence_s: float = PATIENCE_S) -> None:
+        """`silence_s` is how long the worker waits for an answer of the core, which may be slow."""
         self._directory = tempfile.TemporaryDirectory(prefix="cairn-test-")
         path = Path(self._directory.name)
         (path / "scratch").mkdir()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._lifeline, self._lifeline_writer = os.pipe()
-        self.worker = self._start(RUN_WORKER)
+        self.worker = self._start(RUN_WORKER, str(silence_s))
         self.core = self._start(RUN_CORE, str(block_time_s)) if with_core else None
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE_S)
 
