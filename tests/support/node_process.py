@@ -47,6 +47,20 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def processes() -> dict[int, tuple[str, str, int, int]]:
+    """Name, state, parent and group of every process on this machine, by id."""
+    found = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                before, _, after = (directory / "stat").read_text().rpartition(")")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            state, parent, group = after.split()[:3]
+            found[int(directory.name)] = before.partition("(")[2], state, int(parent), int(group)
+    return found
+
+
 def is_alive(pid: int) -> bool:
     """Whether the process runs; one that has ended but is not yet reaped does not."""
     return state_of(pid) not in ("Z", "X", "")
@@ -158,17 +172,11 @@ class NodeProcess:
 
     def children(self) -> dict[int, str]:
         """Every living process that the supervisor started, by id, with its name."""
-        named: dict[int, str] = {}
-        for directory in Path("/proc").iterdir():
-            if directory.name.isdigit():
-                try:
-                    before, _, after = (directory / "stat").read_text().rpartition(")")
-                except (FileNotFoundError, ProcessLookupError):
-                    continue
-                state, parent = after.split()[:2]
-                if int(parent) == self.process.pid and state not in "ZX":
-                    named[int(directory.name)] = before.partition("(")[2]
-        return named
+        return {
+            pid: name
+            for pid, (name, state, parent, _) in processes().items()
+            if parent == self.process.pid and state not in "ZX"
+        }
 
     def core_pid(self) -> int:
         """The process id of the core. Raises `LookupError` while there is none."""
@@ -200,10 +208,20 @@ class NodeProcess:
         os.killpg(self.process.pid, number)
 
     def kill_group(self) -> None:
-        """SIGKILL every process at once: the nearest to a power cut that a test can do."""
+        """SIGKILL every process at once: the nearest to a power cut that a test can do. Returns when all have ended.
+
+        Each needs a processor once more for its end, and until then it holds its ports and the data directory.
+        """
         with suppress(ProcessLookupError):
             self.signal_group(signal.SIGKILL)
         self.process.wait()
+        wait_until(lambda: not self._living_in_group(), PATIENCE_S, "the end of what was killed")
+
+    def _living_in_group(self) -> list[int]:
+        """Also those whose supervisor has ended."""
+        return [
+            pid for pid, (_, state, _, group) in processes().items() if group == self.process.pid and state not in "ZX"
+        ]
 
     def wait_exit(self, timeout_s: float = PATIENCE_S) -> int:
         return self.process.wait(timeout_s)
