@@ -25,7 +25,12 @@ BACKUPS = 2
 
 def cairn(*args: object, code: int = 0) -> str:
     done = subprocess.run(
-        command([str(arg) for arg in args]), env=clean_environment(), capture_output=True, text=True, timeout=PATIENCE_S
+        command([str(arg) for arg in args]),
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        start_new_session=True,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
@@ -64,7 +69,7 @@ def statuses(node: NodeProcess, hashes: Iterable[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("block_time", "expected"), [(0.2, {"confirmed", "pending"}), (3600, {"pending"}), (0, {"confirmed"})]
+    ("block_time", "expected"), [(0.2, {"confirmed", "pending"}), (3600, {"pending"}), (0, {"confirmed", "pending"})]
 )
 def test_what_was_accepted_before_a_backup_is_in_what_is_restored_from_it(
     home: Path, tmp_path: Path, block_time: float, expected: set[str]

@@ -28,6 +28,7 @@ def run(line: str) -> str:
         text=True,
         env=clean_environment(),
         timeout=PATIENCE_S,
+        start_new_session=True,
     )
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout

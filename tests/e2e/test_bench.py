@@ -18,7 +18,7 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
     arguments = [sys.executable, "-m", "bench", "--smoke", f"--output={output}"]
     with Pace(is_any_child_paused) as pace:
-        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, start_new_session=True)
     assert done.returncode == 0, done.stderr
     figures = json.loads(output.read_text())
     for key in (
@@ -41,7 +41,7 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
 
 def test_following_addresses_is_measured(tmp_path: Path) -> None:
     arguments = [sys.executable, "-m", "bench.follow", "--quick", f"--scratch={tmp_path}"]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, start_new_session=True)
     assert done.returncode == 0, done.stderr
     rows = dict(line.strip("| ").split(" | ", 1) for line in done.stdout.splitlines() if line.startswith("| `"))
     told = [int(rows[name].split(" | ")[0]) for name in rows]
@@ -61,6 +61,7 @@ def test_the_comparison_with_peers_gives_every_figure_of_ours(tmp_path: Path) ->
         cwd=ROOT,
         capture_output=True,
         text=True,
+        start_new_session=True,
     )
     assert done.returncode == 0, done.stderr
     samples = json.loads((tmp_path / "benchmarks.json").read_text())["samples"]
@@ -76,7 +77,13 @@ def test_the_comparison_with_peers_gives_every_figure_of_ours(tmp_path: Path) ->
 
 def test_reads_and_writes_are_measured_on_chains_of_two_sizes(tmp_path: Path) -> None:
     arguments = ["--stored=1000,2000", "--write-rounds=1", f"--scratch={tmp_path}"]
-    done = subprocess.run([sys.executable, "-m", "bench.depth", *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.depth", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+    )
     assert done.returncode == 0, done.stderr
     head, *rows = (line.rsplit(maxsplit=3) for line in done.stdout.splitlines())
     assert head == ["CPU us", "1,000", "2,000", "ratio"]

@@ -28,7 +28,7 @@ def test_another_client_does_not_notice_a_greedy_one() -> None:
     arguments = [sys.executable, "-m", "bench.greedy", "--quick"]
     # A machine that others use can put a process off at any moment; a fault of the node is there each time.
     for _ in range(TRIES):
-        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, start_new_session=True)
         if done.returncode == 0:
             return
     pytest.fail(done.stdout + done.stderr)

@@ -78,6 +78,7 @@ def run_schemathesis(node: NodeProcess, directory: Path, config: str, *options: 
         cwd=directory,
         capture_output=True,
         text=True,
+        start_new_session=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert node.probe("/ready") == 200

@@ -4,6 +4,7 @@ The base is the bare Debian of `tools/clean_root.sh`, which also has the package
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ class Containers:
         """What a command prints. Raises `AssertionError` when it fails."""
         for name, value in (names or {}).items():
             command = command.replace(name, value)
+        # However long a node takes to start here: whoever reads the page has a machine with less to do.
+        command = re.sub(r"--retry \d+", f"--retry {PATIENCE_S:.0f}", command)
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=ROOT,
@@ -57,6 +60,7 @@ class Containers:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=timeout_s,
+            start_new_session=True,
         )
         assert done.returncode == 0, f"{command}\nexit code {done.returncode}: {done.stdout[-3000:]}"
         return done.stdout

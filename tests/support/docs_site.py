@@ -19,7 +19,7 @@ COMMAND = re.findall(r"python -m (mkdocs build .*)", (ROOT / "Makefile").read_te
 def build_site(*options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *COMMAND, *options]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, start_new_session=True)
 
 
 class SilentHandler(SimpleHTTPRequestHandler):

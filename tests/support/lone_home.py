@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,20 @@ class LoneHome:
         self.paid = 0
 
     def cairn(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run(command(args), env=clean_environment(), capture_output=True, text=True)
+        done = self._run(args)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def cairn_json(self, *args: str) -> Any:
         """What a command prints with --json; it may warn besides, as of a slow disk."""
-        done = subprocess.run(command([*args, "--json"]), env=clean_environment(), capture_output=True, text=True)
+        done = self._run([*args, "--json"])
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
+
+    def _run(self, args: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(args), env=clean_environment(), capture_output=True, text=True, start_new_session=True
+        )
 
     def start(self) -> NodeProcess:
         return NodeProcess.start(("run", "--home", str(self.directory), "--port", "0", "--workers=1", "--block-time=0"))

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +54,7 @@ def need_machine() -> None:
         env=os.environ | {"PYTHON": sys.executable},
         timeout=MAKE_TIMEOUT_S,
         check=True,
+        start_new_session=True,
     )
 
 
@@ -72,7 +74,7 @@ def build_wheel(version: str, target: Path, scratch: Path) -> None:
     named = source / "src" / "cairn" / "__init__.py"
     named.write_text(re.sub('__version__ = ".*"', f'__version__ = "{version}"', named.read_text()))
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
-    subprocess.run(command, cwd=source, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=source, stdout=subprocess.DEVNULL, check=True, start_new_session=True)
 
 
 class Machine:
@@ -80,6 +82,8 @@ class Machine:
 
     def __init__(self, wheels: Path) -> None:
         self._init = 0
+        # No pipe: nobody reads it, and once it is full, the machine's first process would wait for ever.
+        self._console = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             [
                 "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--private-network",
@@ -88,7 +92,7 @@ class Machine:
                 f"--bind-ro={CLEAN_ROOT / 'wheels'}:/srv/wheels",
                 f"--bind-ro={wheels}:/srv/ours",
             ],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=subprocess.DEVNULL, stdout=self._console, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
     def __enter__(self) -> "Machine":
@@ -106,16 +110,17 @@ class Machine:
         else:
             self._process.kill()
         try:
-            self._process.communicate(timeout=PATIENCE_S)
+            self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
+        self._console.close()
 
     def _find_init(self) -> bool:
         """Look for the machine's first process. Others come before it, and still see this machine's files."""
         if self._process.poll() is not None:
-            assert self._process.stdout is not None
-            raise AssertionError(f"systemd-nspawn has ended: {self._process.stdout.read()}")
+            self._console.seek(0)
+            raise AssertionError(f"systemd-nspawn has ended: {self._console.read()}")
         with suppress(OSError):
             for pid in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
                 is_inside = Path("/proc", pid, "root", "srv", "ours").is_mount()
@@ -135,6 +140,7 @@ class Machine:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=PATIENCE_S,
+            start_new_session=True,
         )
 
     def run(self, command: str) -> str:
@@ -150,12 +156,16 @@ class Machine:
         self.run(f"until {command}; do sleep 0.1; done >/dev/null 2>&1")
 
     def journal(self) -> str:
-        """The last lines of the node's log."""
-        return self.run(f"journalctl --no-pager -o cat -u cairn -n {LINES}")
+        """The last lines of the node's log, with all that was written before."""
+        return self.run(f"journalctl --sync && journalctl --no-pager -o cat -u cairn -n {LINES}")
 
     def shows(self, name: str) -> str:
         """A property of the node's service, as systemd has it."""
         return self.run(f"systemctl show cairn -p {name} --value").strip()
+
+    def wait_until_shown(self, name: str, value: str) -> None:
+        """Return once the property is so: systemd learns of it, or takes it back, a moment later."""
+        self.wait_for(f'test "$(systemctl show cairn -p {name} --value)" = {shlex.quote(value)}')
 
     def pid_of(self, name: str) -> int:
         """The id of the only process with that name."""

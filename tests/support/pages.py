@@ -123,6 +123,7 @@ class Terminal:
             need_program("curl")
         # However long a block takes here: whoever reads the page has a machine with less to do.
         patient_line = re.sub(r"\?wait=\d+", "?wait=60", self.own(line))
+        patient_line = re.sub(r"--wait \d+", f"--wait {PATIENCE_S:.0f}", patient_line)
         done = subprocess.run(
             patient_line,
             shell=True,
@@ -132,6 +133,8 @@ class Terminal:
             capture_output=True,
             text=True,
             timeout=self._timeout_s,
+            # See tests/support/pace.py.
+            start_new_session=True,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout

@@ -15,7 +15,14 @@ def run(line: str, directory: Path) -> str:
     program, *arguments = shlex.split(line)
     # `npx` would look for a package that is missing here elsewhere: these must be the pinned ones.
     command = [str(directory / "node_modules" / ".bin" / arguments.pop(0))] if program == "npx" else [program]
-    done = subprocess.run([*command, *arguments], cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(
+        [*command, *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        start_new_session=True,
+    )
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -39,7 +39,9 @@ def node(home: LoneHome) -> Iterator[NodeProcess]:
 
 def ask(home: LoneHome, name: str, *options: str) -> tuple[int, dict[str, Any]]:
     line = command([name, "--home", str(home.directory), "--json", *options])
-    done = subprocess.run(line, env=clean_environment(), capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(
+        line, env=clean_environment(), capture_output=True, text=True, timeout=PATIENCE_S, start_new_session=True
+    )
     return done.returncode, json.loads(done.stdout)
 
 

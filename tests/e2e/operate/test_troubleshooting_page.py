@@ -54,6 +54,7 @@ class Patient:
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
+            start_new_session=True,
         )
 
     def set_up(self, **settings: object) -> None:

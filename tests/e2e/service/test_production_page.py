@@ -27,7 +27,8 @@ FOLLOWS_EVENTS = f"""
 import ssl
 from websockets.sync.client import connect
 trusted = ssl.create_default_context(cafile="{CERTIFICATE}")
-with connect("wss://node.example.org/events?newBlock&fromHeight=0", ssl=trusted, proxy=None) as socket:
+url = "wss://node.example.org/events?newBlock&fromHeight=0"
+with connect(url, ssl=trusted, proxy=None, open_timeout=None) as socket:
     print(socket.recv(), socket.recv())
 """
 WRITES_BODIES = """
@@ -157,7 +158,7 @@ def certificate_command() -> str:
 
 
 def test_the_service_is_what_the_page_says(machine: Machine) -> None:
-    assert machine.shows("StatusText") == "Ready: http://127.0.0.1:8645"
+    machine.wait_until_shown("StatusText", "Ready: http://127.0.0.1:8645")
     assert machine.run("stat -c '%U %a' /var/lib/cairn /run/cairn") == "cairn 700\ncairn 700\n"
     assert machine.run("ls /run/cairn").startswith("cairn-run-")
     assert (
@@ -207,18 +208,21 @@ def test_a_killed_supervisor_is_started_again_and_nothing_else_is_left(machine: 
 
 
 def test_a_stopped_supervisor_is_replaced_by_the_watchdog(machine: Machine) -> None:
-    with overridden(machine, "[Service]\nWatchdogSec=2\n"):
-        supervisor = machine.shows("MainPID")
-        machine.run(f"kill -STOP {supervisor}")
-        machine.wait_for(f"test $(systemctl show cairn -p NRestarts --value) -ge 1 && {READY}")
-        assert machine.shows("MainPID") != supervisor
-        assert "Failed with result 'watchdog'" in machine.journal()
+    """After the 30 s of the unit: a busy machine may put off a sound supervisor for any shorter time."""
+    machine.run("systemctl reset-failed cairn")
+    supervisor = int(machine.shows("MainPID"))
+    assert supervisor > 0, "0 would be the group of whoever runs the tests"
+    machine.run(f"kill -STOP {supervisor}")
+    machine.wait_for(f"test $(systemctl show cairn -p NRestarts --value) -ge 1 && {READY}")
+    assert int(machine.shows("MainPID")) != supervisor
+    assert "Failed with result 'watchdog'" in machine.journal()
 
 
 def test_a_late_address_is_waited_for(machine: Machine) -> None:
     with changed(machine, "host", '"10.9.8.7"'):
         assert machine.try_to("systemctl restart cairn").returncode != 0
-        assert machine.shows("ExecMainStatus") == "5"
+        # For 2 s each time, until it is tried again.
+        machine.wait_until_shown("ExecMainStatus", "5")
         machine.wait_for("test $(systemctl show cairn -p NRestarts --value) -ge 1")
         machine.run("ip address add 10.9.8.7/32 dev lo")
         machine.wait_for("systemctl is-active cairn")
