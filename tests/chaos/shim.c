@@ -37,7 +37,7 @@ struct control {
     uint64_t seed;
     uint64_t error;        /* errno of a struck call; 0 lets it succeed */
     uint64_t is_cut;       /* a struck write writes a part: then it fails, or, without an error, says how much it wrote */
-    uint64_t delay_us;     /* before a struck call */
+    uint64_t delay_us;     /* before a struck call, at most until the fault ends */
     uint64_t calls, struck;
 };
 
@@ -104,8 +104,11 @@ static int strikes(enum operation operation, int file, const char *path, uint64_
     if (number < control->first || number >= control->last || *dice % 1000000 >= control->chance)
         return 0;
     __atomic_fetch_add(&control->struck, 1, __ATOMIC_RELAXED);
-    if (control->delay_us)
-        usleep(control->delay_us);
+    for (uint64_t left = control->delay_us; left && control->operations & operation;) {
+        uint64_t part = left < 50000 ? left : 50000;
+        usleep((useconds_t)part);
+        left -= part;
+    }
     errno = before;
     return 1;
 }

@@ -55,6 +55,7 @@ class DiskFault:
     is_cut: bool = False
     """Struck writes write a part."""
     delay_ms: int = 0
+    """Before each struck call; the end of the fault ends it, too."""
     seed: int = 0
 
     def __str__(self) -> str:

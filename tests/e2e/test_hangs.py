@@ -22,9 +22,12 @@ from tests.support.public import get_anew, post_anew
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 REPLACED_WITHIN_S = 15
+GIVE_UP_S = 1.0
 BUSY_LOOPS = 6
 STARVED_S = 12.0
 """Longer than a process may be silent."""
+UNTIL_IT_IS_ENDED_MS = 120_000
+"""A sick disk is named after 10 s, or later by a supervisor that the machine puts off."""
 
 
 @pytest.fixture
@@ -33,11 +36,11 @@ def node() -> Iterator[NodeProcess]:
         yield node
 
 
-def submit(node: NodeProcess, value: int) -> str | None:
+def submit(node: NodeProcess, value: int, timeout_s: float = PATIENCE_S) -> str | None:
     """The hash of a transfer that was answered 200; None if it was not accepted."""
     transfer = {"from": FIRST, "to": SECOND, "value": value, "gas": 21_000}
     try:
-        answer = httpx.post(f"{node.url}/tx", json=transfer, timeout=1.0)
+        answer = httpx.post(f"{node.url}/tx", json=transfer, timeout=timeout_s)
     except httpx.TimeoutException:
         return None
     return str(answer.json()["txHash"]) if answer.status_code == 200 else None
@@ -65,9 +68,10 @@ def test_a_core_that_stands_still_is_replaced_and_nothing_accepted_is_lost(node:
     core, workers = node.core_pid(), node.worker_pids()
 
     def is_replaced() -> bool:
-        # Clients go on meanwhile: whatever is answered 200 counts.
-        accepted.append(submit(node, 100 + len(accepted)))
-        return accepted[-1] is not None and core not in node.children()
+        # Clients go on meanwhile: whatever is answered 200 counts. They give up soon while nobody can accept anything.
+        is_gone = core not in node.children()
+        accepted.append(submit(node, 100 + len(accepted), PATIENCE_S if is_gone else GIVE_UP_S))
+        return is_gone and accepted[-1] is not None
 
     time_to_replace(node, core, is_replaced)
     for tx_hash in accepted:
@@ -81,25 +85,22 @@ def test_a_core_that_stands_still_is_replaced_and_nothing_accepted_is_lost(node:
 
 def test_a_worker_that_stands_still_is_replaced_while_others_serve(node: NodeProcess) -> None:
     stopped, _ = node.worker_pids()
-    meanwhile: list[int] = []
-
-    def is_replaced() -> bool:
-        status = httpx.get(f"{node.url}/health", timeout=PATIENCE_S).status_code
-        if stopped in node.children():
-            meanwhile.append(status)
-            return False
-        return len(node.worker_pids()) == 2
-
-    time_to_replace(node, stopped, is_replaced)
+    # The supervisor first, which would replace it, however long this takes here.
+    for pid in (node.process.pid, stopped):
+        os.kill(pid, signal.SIGSTOP)
     # One socket for all workers: a connection is never given to one that does not ask for it.
-    assert len(meanwhile) > 2
-    assert set(meanwhile) == {200}
+    for _ in range(10):
+        assert node.probe("/health") == 200
+    os.kill(node.process.pid, signal.SIGCONT)
+    time_to_replace(node, stopped, lambda: stopped not in node.children() and len(node.worker_pids()) == 2)
     assert "process=cairn-api-" in node.stderr
 
 
 @contextmanager
 def starved_machine() -> Iterator[None]:
-    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(BUSY_LOOPS)]
+    # Each in a session of its own, as the node is: Linux shares the processors out by session.
+    busy = ("sh", "-c", "while :; do :; done")
+    loops = [subprocess.Popen(busy, start_new_session=True) for _ in range(BUSY_LOOPS)]
     try:
         yield
     finally:
@@ -115,8 +116,13 @@ def test_on_a_starved_machine_nobody_is_suspected(node: NodeProcess) -> None:
         while time.monotonic() < until:
             transfer = {"from": FIRST, "to": SECOND, "value": 1, "gas": 21_000}
             assert post_anew(f"{node.url}/tx", transfer).status_code == 200
+    assert_nobody_was_suspected(node, processes)
+
+
+def assert_nobody_was_suspected(node: NodeProcess, processes: list[int]) -> None:
     assert node.pids() == processes
-    assert node.stderr == ""
+    # That a request or a sync took long is told too, and is true on such a machine.
+    assert [line for line in node.stderr.splitlines() if "process" in line] == []
 
 
 def test_a_pause_of_the_whole_node_ends_no_process(node: NodeProcess) -> None:
@@ -127,8 +133,7 @@ def test_a_pause_of_the_whole_node_ends_no_process(node: NodeProcess) -> None:
     tx_hash = submit(node, 1)
     assert tx_hash is not None
     await_confirmed(node, tx_hash)
-    assert node.pids() == processes
-    assert node.stderr == ""
+    assert_nobody_was_suspected(node, processes)
 
 
 def test_a_core_that_waits_for_a_sick_disk_is_named_and_not_ended(tmp_path: Path) -> None:
@@ -138,17 +143,17 @@ def test_a_core_that_waits_for_a_sick_disk_is_named_and_not_ended(tmp_path: Path
     with NodeProcess.start(("dev", "--port", "0", "--data-dir", str(data_dir)), shim.environment) as node:
         node.wait_ready()
         processes = node.pids()
-        shim.begin(DiskFault(Operation.SYNC, last=1, delay_ms=13_000))
+        shim.begin(DiskFault(Operation.SYNC, last=1, delay_ms=UNTIL_IT_IS_ENDED_MS))
         # Not accepted in time: it is on no disk yet.
-        assert submit(node, 1) is None
+        assert submit(node, 1, GIVE_UP_S) is None
         wait_until(lambda: "a process takes long" in node.stderr, PATIENCE_S, f"the warning: {node.stderr}")
         assert "blocked while using the disk" in node.stderr
+        assert shim.end() == 1
         node.wait_ready()
         tx_hash = submit(node, 2)
         assert tx_hash is not None
         await_confirmed(node, tx_hash)
         assert node.pids() == processes
-        assert shim.end() == 1
 
 
 def test_a_core_whose_pruning_waits_for_a_sick_disk_is_named_and_not_ended(tmp_path: Path) -> None:
@@ -156,15 +161,17 @@ def test_a_core_whose_pruning_waits_for_a_sick_disk_is_named_and_not_ended(tmp_p
     fill(home)
     shim = Shim(tmp_path, data_dir, need_program(*COMPILERS))
     options = ("run", "--home", str(home), "--port", "0", "--workers", "1", "--retain-blocks", "10")
+    # A start takes fewer writes than that, and the pruning four times as many: it is not over when the node is ready.
+    shim.begin(DiskFault(Operation.WRITE, first=200, delay_ms=100))
     with NodeProcess.start(options, shim.environment) as node:
         node.wait_ready()
         processes = node.pids()
         # Nobody else writes: there is nothing to put into a block.
-        shim.begin(DiskFault(Operation.WRITE, last=1, delay_ms=13_000))
+        shim.begin(DiskFault(Operation.WRITE, last=1, delay_ms=UNTIL_IT_IS_ENDED_MS))
         wait_until(lambda: "a process " in node.stderr, PATIENCE_S, f"a word of it: {node.stderr}")
         assert "a process takes long" in node.stderr
         # The loop's thread waits for the interpreter's lock, which the pruning thread holds in its write.
         assert "how='blocked while using the disk'" in node.stderr
+        assert shim.end() == 1
         node.wait_ready()
         assert node.pids() == processes
-        assert shim.end() == 1
