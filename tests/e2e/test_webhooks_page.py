@@ -16,7 +16,7 @@ from cairn.cli.forward.webhooks import Webhook, headers_of, parse_secrets
 from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.pages import Page, Terminal
-from tests.support.ports import free_ports
+from tests.support.ports import free_ports, is_free
 
 PAGE = Page("docs/webhooks.md")
 PORT = "8080"
@@ -71,6 +71,8 @@ def test_the_receiver_of_the_page_takes_what_is_signed_and_new_once(reader: Read
     reader.start(forward, "forward.log")
     assert reader.wait_for("forward.log", 5) == reader.own(banner).splitlines()
     reader.start("python receiver.py", "receiver.log")
+    # The status would tell of an attempt that found nobody.
+    wait_until(lambda: not is_free(int(reader.port)), PATIENCE_S, "the receiver")
     reader.run(send)
     [line] = reader.wait_for("receiver.log", 1)
     [example] = PAGE.code("text")
@@ -94,7 +96,9 @@ def test_the_receiver_of_the_page_takes_what_is_signed_and_new_once(reader: Read
         (signed, webhook.body, 204),
     ]
     answers = [
-        httpx.post(url, content=body, headers=httpx.Headers(headers, encoding="latin-1")).status_code
+        httpx.post(
+            url, content=body, headers=httpx.Headers(headers, encoding="latin-1"), timeout=PATIENCE_S
+        ).status_code
         for headers, body, _ in tried
     ]
     assert answers == [status for _, _, status in tried]

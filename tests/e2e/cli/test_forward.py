@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,7 @@ class Forwarding:
     """A running `cairn forward` whose files are in the user's home."""
 
     def __init__(self, user: User, receiver: WebhookReceiver, *args: str) -> None:
+        self._user = user
         self.state = user.home / "state"
         self._log = user.home / "forward.log"
         self._env = user.env
@@ -66,9 +68,16 @@ class Forwarding:
         """The exit code once it ends by itself."""
         return self.process.wait(PATIENCE_S)
 
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._user.json("forward", "--state", str(self.state), "--status")
+        return found
+
     def cursor(self) -> int:
         height: int = json.loads((self.state / "cursor.json").read_text())["blockHeight"]
         return height
+
+    def wait_cursor(self, height: int) -> None:
+        wait_until(lambda: self.cursor() == height, PATIENCE_S, f"the cursor at block {height}")
 
     def __enter__(self) -> "Forwarding":
         return self
@@ -109,6 +118,8 @@ def test_new_blocks_arrive_signed_and_the_next_run_goes_on_where_it_stopped(
         assert "secret, made now" in forwarding.output
         mine(user.url, 3)
         requests = receiver.wait_taken(3)
+        # The receiver writes down what it gets before it answers; a stop waits for that, but not for ever.
+        forwarding.wait_cursor(head + 3)
         assert forwarding.end() == 0
     assert heights(requests) == [head + 1, head + 2, head + 3]
     assert forwarding.cursor() == head + 3
@@ -137,11 +148,15 @@ def test_a_receiver_in_trouble_gets_each_event_in_order_once_it_is_back(
 ) -> None:
     head = mine(user.url, 2)
     receiver.answer_with(mode)
-    with Forwarding(user, receiver, "--from-height", str(head - 1), "--timeout", "1") as forwarding:
+    # Only one that does not answer is to be given up soon: a busy machine may take a second for any answer.
+    given_up = ("--timeout", "1") if mode == "hang" else ()
+    with Forwarding(user, receiver, "--from-height", str(head - 1), *given_up) as forwarding:
         receiver.wait_for(2)
         forwarding.wait_for("attempt 3 in")
-        status = user.json("forward", "--state", str(forwarding.state), "--status")
-        assert (status["state"], status["lag"], status["blockHeight"]) == ("retrying", 2, head - 2)
+        # The node is asked for its height beside the deliveries.
+        wait_until(lambda: forwarding.status()["lag"] == 2, PATIENCE_S, "the lag")
+        status = forwarding.status()
+        assert (status["state"], status["blockHeight"]) == ("retrying", head - 2)
         assert status["attempts"] >= 2
         assert status["lastError"]
         assert forwarding.cursor() == head - 2
@@ -149,7 +164,8 @@ def test_a_receiver_in_trouble_gets_each_event_in_order_once_it_is_back(
         receiver.wait_taken(2)
         forwarding.wait_for("delivered newBlock_")
         assert forwarding.end() == 0
-    assert heights(receiver.taken()) == [head - 1, head]
+    # One that was given up may have been taken all the same, and is repeated then.
+    assert list(dict.fromkeys(heights(receiver.taken()))) == [head - 1, head]
     failed = [request for request in receiver.requests() if not request.was_taken]
     assert {request.id for request in failed} == {receiver.taken()[0].id}
     assert {request.path for request in failed} == {"/hook"}
@@ -167,10 +183,10 @@ def test_a_receiver_that_has_said_2xx_has_it_whatever_follows(user: User, receiv
 
 def test_kills_of_both_sides_lose_nothing_and_repeat_with_the_same_id(user: User, receiver: WebhookReceiver) -> None:
     chance = random.Random(SEED)
-    # More than are delivered before the last kill.
-    head = mine(user.url, MOST_BETWEEN * KILLS)
     receiver.answer_with("chaos")
     for _ in range(KILLS):
+        # However many were delivered before the last kill came: there are always enough for the next.
+        head = mine(user.url, MOST_BETWEEN)
         wanted = receiver.count() + chance.randrange(1, MOST_BETWEEN)
         with Forwarding(user, receiver, "--from-height", "0", "--quiet") as forwarding:
             receiver.wait_for(wanted)
@@ -430,8 +446,14 @@ def test_kills_among_the_payments_of_a_block_lose_none(
     args = ("--addresses-file", str(file), "--from-height", "0", "--quiet")
     receiver.answer_with("chaos")
     for _ in range(KILLS // 2):
+        wanted = receiver.count() + chance.randrange(1, MOST_BETWEEN)
         with Forwarding(user, receiver, *args) as forwarding:
-            receiver.wait_for(receiver.count() + chance.randrange(1, MOST_BETWEEN))
+            # On a slow machine a kill may come when all was delivered.
+            wait_until(
+                lambda: receiver.count() >= wanted or paid(receiver.taken())[-1:] == expected[-1:],  # noqa: B023
+                PATIENCE_S,
+                f"{wanted} requests",
+            )
             forwarding.end(signal.SIGKILL)
     receiver.answer_with("ok")
     with Forwarding(user, receiver, *args) as forwarding:
