@@ -33,10 +33,11 @@ def test_the_commands_print_what_is_shown(terminal: Terminal) -> None:
 
 def test_the_node_stops_with_the_program_that_holds_its_input(tmp_path: Path) -> None:
     [line] = PAGE.code("sh")
-    pipeline = f"{line.partition('#')[0].rstrip()} --port 0"
+    assert line.startswith("sleep 60 | ")
+    # The page waits for a minute, in which a slow machine may not get ready. Whenever `sleep` ends, the input does.
+    pipeline = f"{line.partition('#')[0].rstrip()} --port 0".replace("sleep 60", "sleep 86400")
     with NodeProcess(["-c", pipeline], Terminal(tmp_path, "").environment, program=["sh"]) as shell:
         shell.wait_ready()
-        # The page waits for a minute. The end of `sleep` ends the input, whenever it comes.
         [sleep] = [pid for pid, name in shell.children().items() if name == "sleep"]
         os.kill(sleep, signal.SIGTERM)
         assert shell.wait_exit() == 0

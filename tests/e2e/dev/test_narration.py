@@ -69,8 +69,9 @@ def test_a_node_runs_with_closed_standard_streams(closed: str) -> None:
             await_printed(node, "block 1  0 transactions")
         assert node.stop() == 0, node.stderr
         assert ("Listening on" in node.stdout) is (closed == "2>&-")
-        # A stop is all that a node without trouble says there.
-        assert ["stopping" in line for line in node.stderr.splitlines()] == ([True] if closed == ">&-" else [])
+        # A stop is all that a node without trouble says there; on a slow machine, what took long too.
+        told = [line for line in node.stderr.splitlines() if "took long" not in line]
+        assert ["stopping" in line for line in told] == ([True] if closed == ">&-" else [])
 
 
 def is_ready(url: str) -> bool:

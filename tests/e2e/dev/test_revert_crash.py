@@ -32,10 +32,18 @@ class Rig:
         args = ("dev", "--port", "0", "--workers", "1", "--block-time", "0", "--data-dir", str(self.data_dir))
         return NodeProcess(args, program=self._program)
 
-    def revert(self, node: NodeProcess, snapshot: str) -> None:
-        """Ask for it; no answer comes from a core that is killed meanwhile."""
-        with suppress(RpcRefused, OSError, HTTPException):
-            rpc(node.url, "evm_revert", snapshot)
+    def revert(self, node: NodeProcess, snapshot: str, point: str) -> None:
+        """Ask for it until the crash at `point`; no answer comes from a core that is killed meanwhile.
+
+        A worker that has not heard of the end of the core before it refuses.
+        """
+
+        def is_reached() -> bool:
+            with suppress(RpcRefused, OSError, HTTPException):
+                rpc(node.url, "evm_revert", snapshot)
+            return (self.reached / point).exists()
+
+        wait_until(is_reached, PATIENCE_S, f"the crash at {point}")
 
     def await_point(self, point: str) -> None:
         wait_until((self.reached / point).exists, PATIENCE_S, f"the crash at {point}")
@@ -89,11 +97,10 @@ def test_the_core_killed_at_every_point(tmp_path: Path) -> None:
     with rig.start() as node:
         node.wait_ready()
         scene = Scene(node)
-        rig.revert(node, scene.snapshot)
-        rig.await_point(UNDECIDED)
+        rig.revert(node, scene.snapshot, UNDECIDED)
         node.wait_ready()
         scene.check(node, reverted=False)
-        rig.revert(node, scene.snapshot)
+        rig.revert(node, scene.snapshot, DECIDED[0])
         # Each life of the core is killed one point further; the supervisor starts the next.
         for point in DECIDED:
             rig.await_point(point)
@@ -108,12 +115,12 @@ def test_the_whole_node_killed_at_every_point(tmp_path: Path) -> None:
     with rig.start() as node:
         node.wait_ready()
         scene = Scene(node)
-        rig.revert(node, scene.snapshot)
+        rig.revert(node, scene.snapshot, UNDECIDED)
         node.wait_exit()
     with rig.start() as node:
         node.wait_ready()
         scene.check(node, reverted=False)
-        rig.revert(node, scene.snapshot)
+        rig.revert(node, scene.snapshot, DECIDED[0])
         node.wait_exit()
     for point in DECIDED[1:]:
         with rig.start() as node:
