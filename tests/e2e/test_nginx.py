@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from websockets.sync.client import connect
 
 from tests.support.nginx import NGINX, Nginx
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.programs import need_program
+from tests.support.public import connect_patiently, post_anew, receive
 
 SEED = int(os.environ.get("HTTP_SEED", random.SystemRandom().randrange(2**32)))
 CONVERSATIONS = 40
@@ -112,7 +112,7 @@ def test_no_body_passes_a_location_that_forbids(
             client.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert client.answer() == (200, b'{"status":"alive"}')
     assert height(node) == before, "a body was executed"
-    assert httpx.post(node.url + "/rpc", content=MINE, headers={"content-type": "application/json"}).status_code == 200
+    assert post_anew(f"{node.url}/rpc", json.loads(MINE)).status_code == 200
     assert height(node) == before + 1, "that is what it would have done"
 
 
@@ -144,9 +144,9 @@ def random_call(rng: random.Random, name: str) -> bytes:
 
 
 def test_a_websocket_passes(proxy: Nginx) -> None:
-    with connect(f"ws://127.0.0.1:{proxy.port}/events?newBlock&fromHeight=0", proxy=None) as socket:
-        assert json.loads(socket.recv(PATIENCE_S))["event"] == "subscribed"
-        assert json.loads(socket.recv(PATIENCE_S))["event"] == "newBlock"
+    url = f"ws://127.0.0.1:{proxy.port}/events?newBlock&fromHeight=0"
+    with connect_patiently(url, proxy=None) as socket:
+        assert [receive(socket)["event"] for _ in range(2)] == ["subscribed", "newBlock"]
 
 
 # Clients of a node that trusts the proxy.

@@ -95,7 +95,8 @@ def test_the_banner_comes_when_the_node_is_ready(unharmed: NodeProcess) -> None:
     # Blocks that other tests made may be told below it.
     assert f"\nListening on {unharmed.url}\n" in unharmed.stdout
     assert all(checksum_address(address) in unharmed.stdout for address, _ in DEV_KEYS)
-    assert unharmed.stderr == ""
+    # On a slow machine it tells of slow requests, and of a slow disk.
+    assert [line for line in unharmed.stderr.splitlines() if "took long" not in line] == []
     assert unharmed.probe("/ready") == 200
 
 
@@ -114,16 +115,19 @@ def test_connections_are_spread_over_the_workers(unharmed: NodeProcess) -> None:
     def sockets(worker: int) -> int:
         return sum(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{worker}/fd").iterdir())
 
-    workers = unharmed.worker_pids()
-    before = [sockets(worker) for worker in workers]
-    with ExitStack() as opened:
-        for _ in range(40):
-            connection = opened.enter_context(socket.create_connection(("127.0.0.1", int(unharmed.url.split(":")[-1]))))
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert connection.recv(4_096).startswith(b"HTTP/1.1 200 ")
-        more = [sockets(worker) - had for worker, had in zip(workers, before, strict=True)]
-    # A worker that the machine held up for a moment leaves some to the other.
-    assert min(more) >= 8
+    workers, port = unharmed.worker_pids(), int(unharmed.url.split(":")[-1])
+
+    def fewest_of_forty() -> int:
+        before = [sockets(worker) for worker in workers]
+        with ExitStack() as opened:
+            for _ in range(40):
+                connection = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert connection.recv(4_096).startswith(b"HTTP/1.1 200 ")
+            return min(sockets(worker) - had for worker, had in zip(workers, before, strict=True))
+
+    # A worker that the machine holds up for a moment leaves its share to the other.
+    wait_until(lambda: fewest_of_forty() >= 8, PATIENCE_S, "connections at each worker")
 
 
 def test_a_port_in_use_is_refused_before_anything_is_printed(unharmed: NodeProcess) -> None:
@@ -219,7 +223,9 @@ def test_while_the_core_hangs_the_node_is_alive_but_not_ready(node: NodeProcess)
     # Not at once: each worker keeps the outcome of its last check for a second.
     wait_until(lambda: parts_of_a_stopped_core() == {SILENT_CORE}, PATIENCE_S, "/ready to say what is wrong")
     assert node.probe("/health") == 200
-    os.kill(node.core_pid(), signal.SIGCONT)
+    # Unless it was replaced by now.
+    with suppress(LookupError, ProcessLookupError):
+        os.kill(node.core_pid(), signal.SIGCONT)
     node.wait_ready()
     await_confirmed(node, submit(node))
 

@@ -80,7 +80,7 @@ def test_unfinished_bodies_of_one_client_take_little_memory_and_others_are_serve
             assert most_mb - before_mb < MOST_MB
         finally:
             crowd.close()
-        wait_until(lambda: resident_mb(worker) - before_mb < KEPT_MB, PATIENCE_S / 10, f"{most_mb:.0f} MB to go back")
+        wait_until(lambda: resident_mb(worker) - before_mb < KEPT_MB, PATIENCE_S, f"{most_mb:.0f} MB to go back")
 
 
 JSON = {"content-type": "application/json"}

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 
 from tests.support.json_server import Answer, JsonServer
+from tests.support.pace import PATIENCE_S
 
 Lie = tuple[str, Any]
 """Which part of the answer was changed, and the whole answer with the change."""
@@ -72,7 +73,7 @@ class LyingServer(JsonServer):
     def __init__(self, upstream: str) -> None:
         self.lies: dict[str, bytes] = {}
         """By path, without the query."""
-        self._http = httpx.Client(base_url=upstream)
+        self._http = httpx.Client(base_url=upstream, timeout=PATIENCE_S)
         super().__init__()
 
     def get(self, target: str) -> Answer:

@@ -35,6 +35,13 @@ class Scrape:
             raise LookupError(f"no {name} with {labels}")
         return sum(found)
 
+    def find(self, name: str, **labels: str) -> float | None:
+        """The sum of the series with these labels; None if there is none yet."""
+        try:
+            return self.total(name, **labels)
+        except LookupError:
+            return None
+
 
 def _sample(line: str) -> Sample:
     matched = _SAMPLE.match(line)

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from cairn.domain.genesis import COIN, DEV_BALANCE
 from tests.e2e.cli.conftest import User
 from tests.support.node_process import NodeProcess
+from tests.support.public import get_anew
 from verify import verify as verifier
 
 PAYER, PAYEE = "dev7", "dev8"
@@ -29,7 +29,7 @@ def payment(node: NodeProcess, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def genesis(user: User) -> Path:
     path = user.home / "genesis.json"
-    path.write_bytes(httpx.get(f"{user.url}/genesis").content)
+    path.write_bytes(get_anew(f"{user.url}/genesis").content)
     return path
 
 
@@ -82,7 +82,7 @@ def test_a_statement_has_every_payment_and_adds_up(user: User, payment: Any, gen
 
 
 def test_a_statement_of_today_has_what_was_paid_today(user: User, payment: Any, genesis: Path) -> None:
-    block = httpx.get(f"{user.url}/block/{payment['blockHeight']}").json()
+    block = get_anew(f"{user.url}/block/{payment['blockHeight']}").json()
     day = subprocess.run(
         ["date", "-u", "-d", f"@{block['timestamp']}", "+%Y-%m-%d"], capture_output=True, text=True, check=True
     ).stdout.strip()

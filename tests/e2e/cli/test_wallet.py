@@ -103,7 +103,7 @@ def test_a_script_is_not_asked_and_gets_the_interface_s_own_json(alice: User) ->
     assert (told["status"], told["from"], told["value"]) == ("confirmed", ALICE.lower(), 20 * 10**9)
     pending = alice.json("send", "alice", "dev1", "1", "--no-wait", "--yes", CAIRN_PASSWORD=PASSWORD)
     assert pending == {"status": "pending", "txHash": pending["txHash"]}
-    assert alice.json("tx", pending["txHash"], "--wait", "30")["status"] == "confirmed"
+    assert alice.json("tx", pending["txHash"], "--wait", str(PATIENCE_S))["status"] == "confirmed"
 
 
 def test_a_reference_that_is_longer_than_the_chain_allows_is_refused_before_the_password_is_asked_for(
@@ -152,7 +152,7 @@ def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
     env = alice.env | {"CAIRN_PASSWORD": PASSWORD}
     answer = json.loads(subprocess.check_output(["sh", "-c", script], env=env, text=True, timeout=PATIENCE_S))
     assert answer["status"] == "pending"
-    shown = alice.invoke("tx", answer["txHash"], "--wait", "30")
+    shown = alice.invoke("tx", answer["txHash"], "--wait", str(PATIENCE_S))
     assert shown.exit_code == 0
     # Whatever somebody calls its key, a dev account keeps its name.
     assert f"from         {ALICE} (dev5)" in shown.stdout

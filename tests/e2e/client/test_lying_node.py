@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +14,8 @@ from cairn.client.errors import ClientError, InvalidProof, UnexpectedAnswer
 from tests.e2e.client.conftest import patient
 from tests.support.lies import LyingServer, lies_about
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
+from tests.support.public import get_anew
 
 PAYMENTS = 5
 
@@ -23,15 +24,16 @@ class Scene:
     """A block of several payments, and a server that can lie about them."""
 
     def __init__(self, node: NodeProcess) -> None:
-        with Client(node.url) as client:
-            payments = [(Account.dev(6).address, value) for value in range(PAYMENTS)]
-            sent = client.wallet(Account.dev(5)).send_all(payments)
-            self.hashes = [str(tx_hash) for tx_hash in sent]
-            confirmed = [client.wait(tx_hash) for tx_hash in self.hashes]
+        with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
+            wallet = client.wallet(Account.dev(5))
+            first = client.account(wallet.address).nonce
+            signed = [wallet.sign(Account.dev(6).address, value, nonce=first + value) for value in range(PAYMENTS)]
+            # The gap before them closes last, so that one block gets them all: its proofs have a path.
+            client.submit_all(signed[::-1])
+            confirmed = [client.wait(transfer.tx_hash, timeout_s=PATIENCE_S) for transfer in signed]
         self.server = LyingServer(node.url)
-        # The block that has most of them: its proofs have a path.
-        self.block_hash = max((tx.block_hash for tx in confirmed), key=[tx.block_hash for tx in confirmed].count)
-        self.tx, self.other = [tx.tx_hash for tx in confirmed if tx.block_hash == self.block_hash][:2]
+        [self.block_hash] = {tx.block_hash for tx in confirmed}
+        self.tx, self.other = (tx.tx_hash for tx in confirmed[:2])
         self.block = self.server.truth(f"/block/{self.block_hash}")
 
     def unnoticed(self, path: str, notices: Callable[[], bool]) -> list[str]:
@@ -80,7 +82,7 @@ def test_a_proof_with_any_changed_part_is_refused(scene: Scene) -> None:
 
 def test_a_receipt_with_any_changed_part_is_not_shown_as_proven(scene: Scene, tmp_path: Path) -> None:
     genesis = tmp_path / "genesis.json"
-    genesis.write_bytes(httpx.get(f"{scene.server.url}/genesis").content)
+    genesis.write_bytes(get_anew(f"{scene.server.url}/genesis").content)
 
     def notices() -> bool:
         command = ["receipt", scene.tx, "--genesis", str(genesis), "--node", scene.server.url]

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
-import httpx
 import pytest
 
 from cairn.client import COIN, Account, AsyncClient, Client
@@ -16,6 +15,7 @@ from tests.support.impatient import impatient
 from tests.support.lies import LyingServer, lies_about
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
+from tests.support.public import get_anew
 
 pytestmark = pytest.mark.filterwarnings("ignore::cairn.client.errors.PublicKeyWarning")
 HERE, THERE = Account.dev(6), Account.dev(5)
@@ -26,8 +26,8 @@ Use = Callable[[AsyncClient], Awaitable[Any]]
 
 class Scene:
     def __init__(self, node: NodeProcess) -> None:
-        self.genesis: Genesis = parse_genesis(httpx.get(f"{node.url}/genesis").content)
-        with Client(node.url) as client:
+        self.genesis: Genesis = parse_genesis(get_anew(f"{node.url}/genesis").content)
+        with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
             wallet = client.wallet(THERE)
             for number in range(PAYMENTS):
                 sent = wallet.send(HERE.address, (number + 1) * COIN, reference=f"invoice {number}")
@@ -86,8 +86,7 @@ def test_everything_that_a_node_says_is_proven(scene: Scene) -> None:
 
 
 def tx_time(scene: Scene) -> int:
-    with httpx.Client() as http:
-        timestamp: int = http.get(f"{scene.url}/block/{scene.tx.block_height}").json()["timestamp"]
+    timestamp: int = get_anew(f"{scene.url}/block/{scene.tx.block_height}").json()["timestamp"]
     return timestamp
 
 
@@ -117,7 +116,7 @@ def test_events_are_proven_before_they_are_given(scene: Scene) -> None:
 
 
 def test_a_sync_client_proves_the_same(scene: Scene) -> None:
-    with Client(scene.url, genesis=scene.genesis) as client:
+    with Client(scene.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S, genesis=scene.genesis) as client:
         assert isinstance(client.transaction(scene.tx.tx_hash), ConfirmedTransaction)
         head = client.head
         assert head is not None

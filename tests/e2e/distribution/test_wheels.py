@@ -76,7 +76,7 @@ def test_the_node_of_the_wheel_names_the_commit_that_it_was_built_from(node: Nod
 def test_one_request_is_a_payment_and_it_is_confirmed(node: NodeProcess) -> None:
     sent = httpx.post(node.url + "/tx", json={"from": ALICE, "to": BOB, "value": 1, "gas": 21000}, timeout=PATIENCE_S)
     assert (sent.status_code, sent.json()["status"]) == (200, "pending")
-    confirmed = httpx.get(f"{node.url}/tx/{sent.json()['txHash']}", params={"wait": 30}, timeout=PATIENCE_S)
+    confirmed = httpx.get(f"{node.url}/tx/{sent.json()['txHash']}", params={"wait": 60}, timeout=PATIENCE_S)
     assert confirmed.json()["status"] == "confirmed"
 
 
