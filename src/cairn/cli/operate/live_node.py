@@ -11,8 +11,8 @@ import msgspec
 
 from cairn.domain.answers import Chain, Head, Validators
 
-PATIENCE_S = 5.0
-"""A node whose core is stuck answers what needs the core after some seconds only."""
+PATIENCE_S = 15.0
+"""A node whose core is stuck answers what needs the core after 3 s only, and much later if its machine is busy."""
 
 SUFFERING = ("store", "mempool")
 """Parts in the answer of /ready that are not at fault themselves."""

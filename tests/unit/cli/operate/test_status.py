@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn.api.description.examples import EXAMPLES
+from cairn.api.rest.probes import CHECK_TIMEOUT_S
 from cairn.build import VERSION
 from cairn.cli.main import app
-from cairn.cli.operate.live_node import Metrics, SaidReadiness
+from cairn.cli.operate.live_node import PATIENCE_S, Metrics, SaidReadiness
 from cairn.running_node import RunningNode, announced
 from tests.support.json_server import Answer, JsonServer
 from tests.support.ports import free_ports
@@ -211,3 +212,8 @@ def test_the_part_at_fault_comes_before_those_that_suffer() -> None:
     said = SaidReadiness("unavailable", {"store": "no space", "mempool": "no space", "disk": "no space", "core": "ok"})
     assert said.failing() == {"disk": "no space"}
     assert SaidReadiness("unavailable", {"store": "broken", "mempool": "ok"}).failing() == {"store": "broken"}
+
+
+def test_a_node_is_given_the_time_that_its_own_check_may_take_on_a_busy_machine() -> None:
+    """Each part of the check's limit may end late by as much again, and then counts half."""
+    assert PATIENCE_S >= 4 * CHECK_TIMEOUT_S
