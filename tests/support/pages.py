@@ -133,7 +133,8 @@ class Terminal:
             capture_output=True,
             text=True,
             timeout=self._timeout_s,
-            # See tests/support/pace.py.
+            # Linux shares the processors out by session (sched_autogroup_enabled). In that of the tests, beside a few
+            # programs that are busy, a command that computes for seconds took minutes.
             start_new_session=True,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
