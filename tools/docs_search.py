@@ -1,4 +1,4 @@
-"""A hook of MkDocs: what search shows first. Guides rank before references, and references before decisions."""
+"""Hooks of MkDocs: what search shows first, and its name. Guides rank before references, those before decisions."""
 
 from typing import Any
 
@@ -21,3 +21,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             page.meta.setdefault("search", {"boost": boost})
             break
     return markdown
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the theme's dialog for who cannot see it: a screen reader would say no more than that it is one."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Name it on the page for addresses that do not exist, too."""
+    return on_post_page(output_content)

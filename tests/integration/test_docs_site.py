@@ -59,6 +59,13 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     assert [page for page in pages if "mermaid" in page.read_text()] == []
 
 
+def test_every_dialog_has_a_name_that_is_read_out(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        dialogs = re.findall(r"<[^>]*role=\"dialog\"[^>]*>", page.read_text())
+        assert dialogs, page
+        assert [each for each in dialogs if 'aria-label="' not in each] == [], page
+
+
 def test_lists_are_lists(site: Path) -> None:
     """Here a list needs an empty line before it; without one, its items run together in the paragraph."""
     broken = re.compile(r"<p>[^<]*\n(- |\d+\. |\| )")
