@@ -33,6 +33,15 @@ RECORD_CONNECTION = """() => {
         .observe(place, { childList: true, subtree: true });
 }"""
 
+MARK_OLD_VIEWS = """
+    globalThis.leftViews = 0;
+    // The first listener, so that what it marks is older than what the page's own listener shows.
+    window.addEventListener("hashchange", () => {
+        document.querySelector("main h1")?.setAttribute("data-old", "");
+        globalThis.leftViews += 1;
+    });
+"""
+
 Theme = Literal["light", "dark"]
 
 expect.set_options(timeout=TIMEOUT_MS)
@@ -60,6 +69,7 @@ class Visitor:
         )
         self._context.set_default_timeout(TIMEOUT_MS)
         self.page: Page = self._context.new_page()
+        self.page.add_init_script(MARK_OLD_VIEWS)
         self.url = url
         self.complaints: list[str] = []
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -80,9 +90,13 @@ class Visitor:
         return self.page
 
     def go(self, route: str) -> Page:
-        """Go on to that route within the page, as a link does, and wait until the new view is there."""
-        self.run("() => document.querySelector('main h1').setAttribute('data-old', '')")
+        """Go on to that route within the page, as a link does, and wait until the new view is there.
+
+        The page may show the old view again until it hears of the new route: what is there then is old.
+        """
+        before = self.run("() => globalThis.leftViews")
         self.page.goto(f"{self.url}/#{route}")
+        self.page.wait_for_function("(before) => globalThis.leftViews > before", arg=before)
         expect(self.page.locator("main h1:not([data-old])")).to_be_visible()
         return self.page
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, Route
 
 from tests.support.browser import Theme, Visitor, open_browser
 from tests.support.node_process import NodeProcess
@@ -34,6 +34,26 @@ def fact(page: Page, name: str) -> Locator:
 def search(page: Page, text: str) -> None:
     page.get_by_role("searchbox").fill(text)
     page.get_by_role("searchbox").press("Enter")
+
+
+class Held:
+    """Holds the page's requests for a path, so that no answer comes until they are let go."""
+
+    def __init__(self, page: Page, path: str) -> None:
+        self._waiting: list[Route] = []
+        self._is_open = False
+        page.route(path, self._take)
+
+    def _take(self, route: Route) -> None:
+        if self._is_open:
+            route.continue_()
+        else:
+            self._waiting.append(route)
+
+    def let_go(self) -> None:
+        self._is_open = True
+        for route in self._waiting:
+            route.continue_()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
@@ -146,6 +146,25 @@ def test_a_reverted_dev_chain_is_shown_as_it_is(tmp_path: Path, browser: Browser
         rpc(node.url, "hardhat_mine", hex(100))
         expect(page.locator("main")).not_to_contain_text(void)
         expect(page.locator("h1")).to_have_text(f"Block {head}")
+        visitor.close()
+    assert visitor.complaints == []
+
+
+def test_a_view_that_a_revert_interrupts_has_the_focus_when_it_is_there(tmp_path: Path, browser: Browser) -> None:
+    with start(free_ports(1)[0], tmp_path / "chain") as node:
+        make_blocks(node, 1)
+        snapshot = rpc(node.url, "evm_snapshot")
+        head = make_blocks(node, 1)
+        visitor = Visitor(browser, node.url)
+        page = visitor.open()
+        expect(page.locator("h1")).to_contain_text(str(head))
+        held: list[Route] = []
+        page.route("**/block/1", lambda route: held.append(route), times=1)
+        with page.expect_request("**/block/1"):
+            page.evaluate("location.hash = '#/block/1'")
+        assert rpc(node.url, "evm_revert", snapshot) is True
+        expect(page.locator("h1")).to_have_text("Block 1")
+        expect(page.locator("h1")).to_be_focused()
         visitor.close()
     assert visitor.complaints == []
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from cairn.domain.types import intrinsic_gas
 from tests.e2e.explorer.conftest import DEV_SIGNED, Axe, Visit, fact
 from tests.e2e.explorer.test_sending import WALLET, confirmed_hash
-from tests.support.browser import Theme, Visitor
+from tests.support.browser import TIMEOUT_MS, Theme, Visitor
 from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 from tests.support.wallet import dev_account, new_account
@@ -185,7 +185,8 @@ def test_a_chain_that_forbids_references_has_no_field_for_one(browser: Browser, 
     visitor.page.route(
         "**/chain",
         lambda route: route.fulfill(
-            body=route.fetch().text().replace('"maxDataBytes":256', '"maxDataBytes":0'), content_type="application/json"
+            body=route.fetch(timeout=TIMEOUT_MS).text().replace('"maxDataBytes":256', '"maxDataBytes":0'),
+            content_type="application/json",
         ),
     )
     page = visitor.open("/send")

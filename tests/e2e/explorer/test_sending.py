@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.explorer.conftest import DEV_SIGNED, Axe, Visit
 from tests.e2e.explorer.screens import misfits
-from tests.support.browser import Visitor
+from tests.support.browser import TIMEOUT_MS, Visitor
 from tests.support.node_process import NodeProcess, clean_environment, command
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account, new_account, sign_transfer
@@ -171,7 +171,7 @@ def test_a_payment_whose_answer_was_lost_is_made_once_and_the_next_one_is_anothe
     page.get_by_label("Amount").fill("1")
 
     def lose_answer(request: Route) -> None:
-        request.fetch()
+        request.fetch(timeout=TIMEOUT_MS)
         request.abort()
 
     page.route(PAYMENTS, lose_answer, times=1)
@@ -184,7 +184,7 @@ def test_a_payment_whose_answer_was_lost_is_made_once_and_the_next_one_is_anothe
     paid = page.locator(".progress a[href*='#/tx/']")
     expect(paid).to_have_count(2)
     for each in paid.all():
-        node.read(f"/tx/{each.get_attribute('title')}", wait=60)
+        node.await_confirmed(str(each.get_attribute("title")))
     assert node.balance(recipient) == 2 * COIN
 
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.explorer.conftest import DEV_SIGNED, RICH, Visit, fact, make_block, search
-from tests.support.browser import Visitor
+from tests.e2e.explorer.conftest import DEV_SIGNED, RICH, Held, Visit, fact, make_block, search
+from tests.support.browser import TIMEOUT_MS, Visitor
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account, new_account, sign_transfer
 
@@ -30,7 +30,7 @@ def change(visitor: Visitor, path: str, old: str, new: str) -> None:
     pattern = re.escape(old).replace(r"\.", ".")
 
     def answer(route: Route) -> None:
-        changed = re.sub(pattern, new, route.fetch().text(), count=1)
+        changed = re.sub(pattern, new, route.fetch(timeout=TIMEOUT_MS).text(), count=1)
         route.fulfill(body=changed, content_type="application/json")
 
     visitor.page.route(path, answer)
@@ -295,6 +295,22 @@ def test_all_transactions_back_and_forth(visit: Visit, node: PublicNode) -> None
     assert shown_hashes(page)[0] == node.read("/block/latest")["transactions"][0]
 
 
+def test_new_transactions_are_those_that_are_not_listed(visit: Visit, node: PublicNode) -> None:
+    """Also when the list is ahead of the rest of the page, which is told of blocks a moment later."""
+    visitor = visit()
+    page = visitor.open("/start")
+    expect(page.locator("#connection")).to_have_text("Live")
+    held = Held(page, "**/chain")
+    make_block(node)
+    visitor.go("/txs")
+    assert shown_hashes(page)[0] == node.read("/block/latest")["transactions"][0]
+    make_block(node)
+    held.let_go()
+    page.get_by_role("button", name="Show 1 new transaction").click()
+    expect(page.get_by_role("button", name="Show 1 new transaction")).to_have_count(0)
+    assert shown_hashes(page)[0] == node.read("/block/latest")["transactions"][0]
+
+
 def test_transactions_are_filtered(visit: Visit, node: PublicNode) -> None:
     payer, payee = node.fund(3), new_account().address
     for nonce in range(2):
@@ -395,6 +411,39 @@ def test_search_finds_a_block_however_it_is_spelled(visit: Visit, node: PublicNo
         page.keyboard.press("Enter")
         expect(page.locator("h1")).to_have_text(f"Block {height}")
         expect(page.locator("h1")).to_be_focused()
+
+
+def test_a_view_that_comes_late_does_not_take_the_focus_from_the_search_field(visit: Visit, node: PublicNode) -> None:
+    """Else what a person types there while a slow node answers would go nowhere."""
+    height = full_block(node)
+    page = visit().open("/start")
+    held = Held(page, f"**/block/{height}")
+    with page.expect_request(f"**/block/{height}"):
+        page.evaluate(f"location.hash = '#/block/{height}'")
+    page.keyboard.press("/")
+    page.keyboard.type("de")
+    held.let_go()
+    expect(page.locator("h1")).to_have_text(f"Block {height}")
+    page.keyboard.type("v0")
+    expect(page.get_by_role("searchbox")).to_have_value("dev0")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Account dev0")
+    expect(page.locator("h1")).to_be_focused()
+
+
+def test_a_view_can_be_left_before_the_names_of_accounts_are_there(visit: Visit) -> None:
+    """They are asked for twice, at the start and with the connection, and either answer may be the first."""
+    visitor = visit()
+    held: list[Route] = []
+    visitor.page.route("**/openapi.json", lambda route: held.append(route), times=1)
+    page = visitor.open("/start")
+    visitor.go("/mempool")
+    expect(page.locator("h1")).to_contain_text("Mempool")
+    expect(page.locator("h1")).to_be_focused()
+    visitor.run("() => document.querySelector('main h1').setAttribute('data-old', '')")
+    held[0].continue_()
+    # It is shown again with the names, and the focus stays where it was.
+    expect(page.locator("main h1:not([data-old])")).to_be_focused()
 
 
 def test_search_finds_transactions_and_accounts(visit: Visit, node: PublicNode) -> None:

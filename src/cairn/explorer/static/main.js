@@ -138,10 +138,11 @@ async function start() {
     prepareSkipLink();
     showAlarm(find(document, "#alarm", HTMLElement));
     live.on("reset", () => announce("The chain was replaced or reverted. The page is up to date"));
+    router.listen();
     live.start();
     live.on("connection", () => learnAgain(live, router));
     await learnNames();
-    await router.start();
+    await router.show({ isAgain: true });
     performance.mark("cairn-interactive");
     showLinks(live);
     // Every visit compares; what is wrong is said above the view, and what cannot be asked now is asked later.

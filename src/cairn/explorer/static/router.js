@@ -24,6 +24,11 @@ export class Router {
     #onShown;
     /** @type {AbortController | null} */
     #current = null;
+    /**
+     * Where the focus was when the person asked for a view that is not there yet.
+     * @type {Element | null}
+     */
+    #askedAt = null;
 
     /** @param {{ outlet: HTMLElement, views: Record<string, View>, live: Live, onShown: (route: Route) => void }} options */
     constructor({ outlet, views, live, onShown }) {
@@ -33,35 +38,53 @@ export class Router {
         this.#onShown = onShown;
     }
 
-    async start() {
+    /** Call it before the first view is shown, or a person may go to another that nobody shows. */
+    listen() {
         window.addEventListener("hashchange", () => this.show());
         // The blocks that a view was about may not exist any more.
         this.#live.on("reset", () => this.show({ isAgain: true }));
-        await this.show({ isAgain: true });
     }
 
-    /** The old view stays until the new one is complete: nothing flickers and nothing jumps. */
+    /**
+     * The old view stays until the new one is complete: nothing flickers and nothing jumps. One that is shown again, when
+     * nobody asked for it, leaves the focus where it is.
+     */
     async show({ isAgain = false } = {}) {
         this.#current?.abort();
         const current = new AbortController();
         this.#current = current;
+        if (!isAgain) this.#askedAt = document.activeElement ?? document.body;
         const route = parseRoute(location.hash);
         this.#outlet.setAttribute("aria-busy", "true");
         const view = await this.#render(route, current.signal);
         if (current.signal.aborted) return;
+        // Also for one that is shown again in place of one that was asked for, and never came.
+        const [wasAsked, takesFocus] = [this.#askedAt !== null, this.#takesFocus()];
+        this.#askedAt = null;
         this.#outlet.removeAttribute("aria-busy");
         this.#outlet.replaceChildren(view.content);
         document.title = `${view.title} · Cairn`;
         this.#onShown(route);
-        if (!isAgain) this.#moveToHeading();
+        if (takesFocus) this.#focusHeading();
+        if (wasAsked) window.scrollTo(0, 0);
+    }
+
+    /**
+     * Whether the focus goes to the new heading: from the old one, and from where the person asked for the view. Whoever
+     * has gone elsewhere since, such as to the search field, stays there.
+     */
+    #takesFocus() {
+        const { activeElement, body } = document;
+        if (activeElement === this.#outlet.querySelector("h1")) return true;
+        if (this.#askedAt === null) return false;
+        return activeElement === this.#askedAt || activeElement === body || this.#outlet.contains(activeElement);
     }
 
     /** As a page load would: screen readers then say where the person has come. */
-    #moveToHeading() {
+    #focusHeading() {
         const heading = find(this.#outlet, "h1", HTMLElement);
         heading.tabIndex = -1;
         heading.focus({ preventScroll: true });
-        window.scrollTo(0, 0);
     }
 
     /**

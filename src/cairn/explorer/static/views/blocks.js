@@ -83,6 +83,7 @@ function newBlocksNotice(shownHead, { live, signal, again }) {
         notice.show(count > 0n ? `Show ${counted(count, "new block")}` : "");
     };
     live.on("blocks", update, signal);
+    update();
     return notice.element;
 }
 

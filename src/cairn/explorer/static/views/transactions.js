@@ -17,7 +17,10 @@ import { accountLink, age, bareAmount, blockLink, card, counted, freshNotice, ha
 /** @import { Column } from "../widgets.js" */
 
 /** @typedef {Omit<Mined, "timestamp"> & { timestamp?: bigint }} Row */
-/** @typedef {Between & { items: Row[], total: bigint | null, searched?: { from: bigint, to: bigint } }} Listed */
+/**
+ * `head` is the latest block that was looked at for it.
+ * @typedef {Between & { items: Row[], total: bigint | null, searched?: { from: bigint, to: bigint }, head?: bigint }} Listed
+ */
 
 const FILTERS = ["account", "direction", "with", "reference", "from", "to"];
 const DIRECTIONS = { "": "Sent or received", out: "Sent", in: "Received" };
@@ -78,7 +81,7 @@ async function chainPage({ route: { query }, signal }) {
     const page = before
         ? await walkUp(heights, before, PAGE, signal)
         : await walkDown(heights, cursorOf(query.get("after")), PAGE, signal);
-    return { ...page, total: null, oldest: heights.from };
+    return { ...page, total: null, oldest: heights.from, head };
 }
 
 /**
@@ -157,17 +160,18 @@ function nothingFound({ searched, after }, { route }) {
 }
 
 /**
+ * @param {bigint} shownHead
  * @param {Context} context
  */
-function newBlocksNotice({ live, signal, again }) {
+function newBlocksNotice(shownHead, { live, signal, again }) {
     const notice = freshNotice(again);
-    const shownHead = live.head;
     const update = () => {
         const fresh = live.blocks.filter((block) => block.blockHeight > shownHead);
         const count = fresh.reduce((sum, block) => sum + block.transactionCount, 0n);
         notice.show(count > 0n ? `Show ${counted(count, "new transaction")}` : "");
     };
     live.on("blocks", update, signal);
+    update();
     return notice.element;
 }
 
@@ -187,7 +191,7 @@ export async function transactionsView(context) {
         pageHead(
             "Transactions",
             h("p", null, account ? ["Of ", accountLink(checksummed(account))] : "Of the whole chain"),
-            isFirst && !isFiltered && newBlocksNotice(context),
+            isFirst && !isFiltered && newBlocksNotice(page.head ?? live.head, context),
         ),
         card(null, h("details", { class: "filter", open: isFiltered }, h("summary", null, "Filters"), filterForm(query))),
         card(
