@@ -28,7 +28,7 @@ MOST_KINDS = 256
 """Kinds of lines that are remembered; with more, the one that was told longest ago is forgotten."""
 MOST_LIKE_IT = 16
 """Kinds with the same text. What strangers send is in some reasons: with more of them all others are of one kind."""
-NAMES = ("process", "part", "peer", "validator", "proposer", "added", "removed", "changed")
+NAMES = ("process", "part", "peer", "validator", "proposer", "added", "removed", "changed", "missing")
 """Fields that make two lines with the same text different kinds: node2 is not node3."""
 CAUSES = ("file", "work", "how", "reason")
 """Fields that do so apart from numbers in them. All others may differ."""

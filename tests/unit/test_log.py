@@ -198,6 +198,7 @@ def test_another_process_part_or_reason_is_no_repeat_but_another_number_in_it_is
         ({"validator": "node2"}, {"validator": "node3"}),
         ({"proposer": "node2"}, {"proposer": "node3"}),
         ({"added": ["node4"], "removed": []}, {"added": [], "removed": ["node3"]}),
+        ({"missing": "not known"}, {"missing": ["node3"]}),
     ],
 )
 def test_names_that_differ_by_a_number_only_are_told_each(one: dict[str, Any], other: dict[str, Any]) -> None:
