@@ -21,12 +21,13 @@ echo "cometbft: building $version with $("$go" env GOVERSION); the first time th
 export GOTOOLCHAIN=local GOFLAGS="-mod=readonly -buildvcs=false -trimpath" CGO_ENABLED=0 GOWORK=off
 mkdir -p "$tools/bin"
 cd "$module"
-"$go" build -ldflags "-s -w" -o "$tools/bin/cometbft.new" github.com/cometbft/cometbft/cmd/cometbft
+build() { sh "$root/tools/again.sh" "$go" build -ldflags "-s -w" -o "$1" "github.com/cometbft/cometbft/cmd/$2"; }
+build "$tools/bin/cometbft.new" cometbft
 [ "$("$tools/bin/cometbft.new" version)" = "$version" ] ||
     die "built $("$tools/bin/cometbft.new" version), expected $version"
 mv "$tools/bin/cometbft.new" "$tools/bin/cometbft"
 # Tests sign with it; what an operator uses is theirs to choose.
-"$go" build -ldflags "-s -w" -o "$tools/bin/priv_val_server" github.com/cometbft/cometbft/cmd/priv_val_server
+build "$tools/bin/priv_val_server" priv_val_server
 
 # The public definition that a test compares ours with, out of the same verified modules.
 rm -rf "$tools/proto"

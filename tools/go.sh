@@ -18,7 +18,7 @@ if ! new_enough "$go"; then
     if ! new_enough "$go"; then
         echo "go: no Go $needed or newer found: installing one into .tools/go" >&2
         sh tools/uv.sh >&2
-        .tools/uv/bin/uv pip install --python "$PYTHON" --require-hashes --no-deps --target .tools/go \
+        sh tools/again.sh .tools/uv/bin/uv pip install --python "$PYTHON" --require-hashes --no-deps --target .tools/go \
             -r requirements/go.txt >&2
         new_enough "$go" || {
             echo "go: the Go of requirements/go.txt does not run here: name another one with GO=..." >&2

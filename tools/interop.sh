@@ -16,7 +16,7 @@ python_part() {
     echo "interop: installing what requirements/interop.txt pins into .tools/interop/python"
     sh tools/uv.sh &&
         .tools/uv/bin/uv venv --quiet --no-project --clear --python "$PYTHON" "$installed/python" &&
-        .tools/uv/bin/uv pip install --quiet --python "$installed/python/bin/python" --require-hashes \
+        sh tools/again.sh .tools/uv/bin/uv pip install --quiet --python "$installed/python/bin/python" --require-hashes \
             -r requirements/interop.txt &&
         touch "$stamp"
 }
@@ -24,8 +24,9 @@ python_part() {
 go_part() {
     rm -f "$installed/go"
     go="$(sh tools/go.sh tests/interop/geth/go.mod)" || return 1
+    again="$PWD/tools/again.sh"
     for module in go geth; do
-        (cd "tests/interop/$module" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" mod download) || return 1
+        (cd "tests/interop/$module" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly sh "$again" "$go" mod download) || return 1
     done
     echo "$go" >"$installed/go"
 }

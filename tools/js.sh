@@ -14,16 +14,18 @@ if ! { new_enough node && command -v npm >/dev/null; }; then
     if ! new_enough "$own/bin/node"; then
         echo "js: no Node.js $oldest or newer found: installing one into .tools/node"
         sh tools/uv.sh
-        .tools/uv/bin/uv pip install --python "$PYTHON" --require-hashes --no-deps --target .tools/node \
+        sh tools/again.sh .tools/uv/bin/uv pip install --python "$PYTHON" --require-hashes --no-deps --target .tools/node \
             -r requirements/node.txt
     fi
     PATH="$own/bin:$PATH"
     npm="node $own/lib/node_modules/npm/bin/npm-cli.js"
 fi
 
+again="$PWD/tools/again.sh"
 cd "$directory"
 stamp="node_modules/.package-lock.json"
 [ -f "$stamp" ] && [ "$stamp" -nt package-lock.json ] && exit 0
 echo "js: installing into $directory/node_modules"
-$npm ci --no-fund --no-audit
+# shellcheck disable=SC2086 # it may be a program and its argument
+sh "$again" $npm ci --no-fund --no-audit
 touch "$stamp"

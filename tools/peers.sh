@@ -17,7 +17,7 @@ geth_part() {
     echo "peers: building geth $version; the first time this takes some minutes"
     mkdir -p "$tools"
     (cd "$module" && GOTOOLCHAIN=local GOWORK=off GOFLAGS="-mod=readonly -buildvcs=false -trimpath" \
-        "$go" build -ldflags "-s -w" -o "$tools/geth.new" github.com/ethereum/go-ethereum/cmd/geth) || return 1
+        sh "$root/tools/again.sh" "$go" build -ldflags "-s -w" -o "$tools/geth.new" github.com/ethereum/go-ethereum/cmd/geth) || return 1
     mv "$tools/geth.new" "$tools/geth"
 }
 

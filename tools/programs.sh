@@ -46,13 +46,14 @@ fi
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "programs: installing$missing"
-    apt-get -qq update
+    sh tools/again.sh apt-get -qq update
     # Ubuntu has a whole Chromium only.
     apt-cache show chromium-headless-shell >/dev/null 2>&1 ||
         missing=$(echo "$missing" | sed s/chromium-headless-shell/chromium/)
     # RUNLEVEL: a package must not start a server of its own. Tests start theirs.
     # shellcheck disable=SC2086 # one word for each package
-    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq install -y --no-install-recommends $missing >/dev/null
+    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 sh tools/again.sh \
+        apt-get -qq install -y --no-install-recommends $missing >/dev/null
     exit 0
 fi
 echo "programs: not found:$missing. Install what is missing with your package manager" >&2

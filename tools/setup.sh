@@ -5,7 +5,7 @@ set -eu
 
 sh tools/uv.sh
 export UV_PYTHON_DOWNLOADS=never
-uv() { .tools/uv/bin/uv "$@"; }
+uv() { sh tools/again.sh .tools/uv/bin/uv "$@"; }
 
 # An environment of another Python, or one whose directory was moved, cannot be repaired.
 "$VENV/bin/python" -c '' 2>/dev/null && grep -qF "$PWD/$VENV/" "$VENV/bin/cairn" 2>/dev/null ||

@@ -4,6 +4,7 @@ set -eu
 : "${PYTHON:=python3}"
 root="$PWD"
 uv="$root/.tools/uv/bin/uv"
+again="$root/tools/again.sh"
 
 die() { echo "uv: $*" >&2; exit 1; }
 
@@ -32,7 +33,8 @@ packaged_pip() {
     set -- -qq -o APT::Sandbox::User=root -o Acquire::Languages=none -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt"
     cd "$apt"
     # The system's lists of packages may be missing or old.
-    apt-get -qq download "$package" >&2 || { apt-get "$@" update && apt-get "$@" download "$package"; } >&2 || return 1
+    apt-get -qq download "$package" >&2 ||
+        { sh "$again" apt-get "$@" update && sh "$again" apt-get "$@" download "$package"; } >&2 || return 1
     dpkg-deb -x "$package"_*.deb . && ls "$apt"/usr/share/python-wheels/pip-*.whl
 }
 
@@ -46,6 +48,6 @@ if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then
         pip="$(packaged_pip)" || die "no pip could be had: install python3-venv and try again"
     fi
 fi
-PIP_ROOT_USER_ACTION=ignore PYTHONPATH="$pip" "$PYTHON" -m pip install --quiet --disable-pip-version-check \
+PIP_ROOT_USER_ACTION=ignore PYTHONPATH="$pip" sh "$again" "$PYTHON" -m pip install --quiet --disable-pip-version-check \
     --no-warn-script-location --require-hashes --no-deps --upgrade --target .tools/uv -r requirements/uv.txt
 rm -rf "$root/.tools/apt"

@@ -49,7 +49,7 @@ def need_machine() -> None:
     need_program("systemd-nspawn")
     need_program("debootstrap")
     subprocess.run(
-        ["sh", "tools/clean_root.sh"],
+        ["sh", "tools/again.sh", "sh", "tools/clean_root.sh"],
         cwd=ROOT,
         env=os.environ | {"PYTHON": sys.executable},
         timeout=MAKE_TIMEOUT_S,
