@@ -33,7 +33,8 @@ class Link:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    def become(self, state: State, after_bytes: int = 0) -> None:
+    async def become(self, state: State, after_bytes: int = 0) -> None:
+        """Return once it is so: of what is cut, no byte is under way any more."""
         self._left_bytes = None
         if state == "held" and after_bytes:
             self._left_bytes, state = after_bytes, "up"
@@ -43,13 +44,14 @@ class Link:
         else:
             self._open.clear()
         if self._cut:
-            for task in self._tasks:
+            tasks = list(self._tasks)
+            for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         self._server.close()
-        self.become("cut")
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.become("cut")
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._cut:
@@ -111,13 +113,13 @@ class Links:
         return self._links[dialler, dialled].port
 
     def split(self, side: Collection[int], state: State, after_bytes: int = 0) -> None:
-        """Put every link between `side` and the rest into that state; `up` heals.
+        """Put every link between `side` and the rest into that state, and return once they are; `up` heals.
 
         With `after_bytes`, a link that is to be held lets so many bytes through first, and what was read with the last.
         """
         for (dialler, dialled), link in self._links.items():
             if (dialler in side) != (dialled in side):
-                self._loop.call_soon_threadsafe(link.become, state, after_bytes)
+                self._call(link.become(state, after_bytes))
 
     def close(self) -> None:
         for link in self._links.values():

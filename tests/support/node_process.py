@@ -66,6 +66,16 @@ def is_alive(pid: int) -> bool:
     return state_of(pid) not in ("Z", "X", "")
 
 
+def is_group_alive(group: int) -> bool:
+    """Whether any process of the group has a thread that runs, if only to end: its files and ports are still taken."""
+    for pid, (_, _, _, other) in processes().items():
+        if other == group:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if any(is_alive(int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()):
+                    return True
+    return False
+
+
 def is_stopped(pid: int) -> bool:
     """Whether the process is paused, as by SIGSTOP."""
     return state_of(pid) == "T"
@@ -96,6 +106,8 @@ class NodeProcess:
     ) -> None:
         """Runs `cairn ARGS`, or another program with the same arguments."""
         self.args = tuple(args)
+        self._has_ended = False
+        """With all its processes."""
         self._scratch = tempfile.TemporaryDirectory(prefix="cairn-test-")
         self._out = Path(self._scratch.name, "out")
         self._err = Path(self._scratch.name, "err")
@@ -129,11 +141,17 @@ class NodeProcess:
 
     @property
     def stdout(self) -> str:
-        return self._out.read_text()
+        return self._read_lines(self._out)
 
     @property
     def stderr(self) -> str:
-        return self._err.read_text()
+        return self._read_lines(self._err)
+
+    def _read_lines(self, file: Path) -> str:
+        """All whole lines: a process that writes one may be interrupted in the middle of it."""
+        may_go_on = self.is_running
+        written = file.read_bytes()
+        return (written[: written.rfind(b"\n") + 1] if may_go_on else written).decode()
 
     @property
     def url(self) -> str:
@@ -149,8 +167,8 @@ class NodeProcess:
         return "ws" + self.url.removeprefix("http")
 
     def _find_url(self) -> str | None:
-        for line in self.stdout.splitlines(keepends=True):
-            if LISTENING in line and line.endswith("\n"):
+        for line in self.stdout.splitlines():
+            if LISTENING in line:
                 return line.partition(LISTENING)[2].split()[0]
         return None
 
@@ -208,23 +226,23 @@ class NodeProcess:
         os.killpg(self.process.pid, number)
 
     def kill_group(self) -> None:
-        """SIGKILL every process at once: the nearest to a power cut that a test can do. Returns when all have ended.
+        """SIGKILL every process at once: the nearest to a power cut that a test can do. Returns once all have ended.
 
-        Each needs a processor once more for its end, and until then it holds its ports and the data directory.
+        On a busy machine that takes a while, and the next node would find its ports and its directory in use.
         """
+        if self._has_ended:
+            # By now its number may be that of another node.
+            return
         with suppress(ProcessLookupError):
             self.signal_group(signal.SIGKILL)
         self.process.wait()
-        wait_until(lambda: not self._living_in_group(), PATIENCE_S, "the end of what was killed")
-
-    def _living_in_group(self) -> list[int]:
-        """Also those whose supervisor has ended."""
-        return [
-            pid for pid, (_, state, _, group) in processes().items() if group == self.process.pid and state not in "ZX"
-        ]
+        wait_until(lambda: not is_group_alive(self.process.pid), PATIENCE_S, "the end of all processes")
+        self._has_ended = True
 
     def wait_exit(self, timeout_s: float = PATIENCE_S) -> int:
-        return self.process.wait(timeout_s)
+        code = self.process.wait(timeout_s)
+        self._has_ended = self._has_ended or not is_group_alive(self.process.pid)
+        return code
 
     def stop(self, timeout_s: float = PATIENCE_S) -> int:
         """SIGTERM, as a service manager does. Returns the exit code."""

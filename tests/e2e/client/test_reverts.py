@@ -139,9 +139,9 @@ async def test_a_revert_while_no_socket_is_open_is_raised(node: NodeProcess, cha
     ):
         await take(blocks, 2)
         assert isinstance(await anext(outcomes), Confirmed)
-        link.become("cut")
+        await link.become("cut")
         assert await chain.control("evm_revert", snapshot) is True
-        link.become("up")
+        await link.become("up")
         for stream in (blocks, outcomes):
             with pytest.raises(ChainReverted) as reverted:
                 await anext(stream)

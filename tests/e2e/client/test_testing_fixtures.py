@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.descendants import descendants
 from tests.support.node_process import clean_environment, is_alive, wait_until
 from tests.support.pace import PATIENCE_S, Pace
-from tests.support.pauses import descendants
 
 STOP_LIMIT_S = 5
 CONFTEST = 'pytest_plugins = ["cairn.testing"]\n'

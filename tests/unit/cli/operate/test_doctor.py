@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Home:
     assert made.exit_code == 0, made.output
     found = Home(directory)
     # Of those that no other test takes meanwhile.
-    api, metrics = free_ports(2, first=12_000, last=15_000)
+    api, metrics = free_ports(2)
     set_up(found, port=api, metrics_port=metrics)
     found.data_dir.mkdir(mode=0o700)
     mark_format(found.data_dir)
