@@ -20,6 +20,8 @@ from tests.support.pace import PATIENCE_S
 PATHS = ("/block/latest", "/chain", "/account/0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "/blocks?limit=5")
 PAUSE_S = 0.02
 """Between two requests of a client: they are there all the time, and leave the machine to the nodes."""
+KEPT_S = 9.0
+"""A client that rested for longer may find its connection closed: HAProxy's `timeout http-request` is 10 s."""
 _RECEIVE_S = 0.2
 ADDRESSES = [f"127.0.1.{number}" for number in range(1, 201)]
 """Of loopback: so many clients a balancer can tell apart."""
@@ -85,8 +87,15 @@ class Reader(_Client):
         connection = _connection(self.url, self.address)
         try:
             while not self.is_ended.is_set():
-                self._read(connection, PATHS[len(self.latencies_s) % len(PATHS)])
+                rests_since = time.monotonic()
                 self.is_ended.wait(PAUSE_S)
+                rested_s = time.monotonic() - rests_since
+                try:
+                    self._read(connection, PATHS[len(self.latencies_s) % len(PATHS)])
+                except ConnectionError:
+                    if rested_s < KEPT_S:
+                        raise
+                    connection.close()
         finally:
             connection.close()
 
@@ -117,12 +126,12 @@ class Follower(_Client):
             place = f"&fromHeight={self.heights[-1] + 1}" if self.heights else ""
             url = f"ws{self.url.removeprefix('http')}/events?newBlock{place}"
             with connect(url, source_address=(self.address, 0), open_timeout=PATIENCE_S, proxy=None) as socket:
-                json.loads(socket.recv(PATIENCE_S))
-                assert socket.response is not None
-                self.nodes.append(socket.response.headers[SERVED_BY])
-                if lost_at is not None:
-                    self.gaps_s.append(time.monotonic() - lost_at)
                 try:
+                    json.loads(socket.recv(PATIENCE_S))
+                    assert socket.response is not None
+                    self.nodes.append(socket.response.headers[SERVED_BY])
+                    if lost_at is not None:
+                        self.gaps_s.append(time.monotonic() - lost_at)
                     self._take(lambda: socket.recv(_RECEIVE_S))
                 except ConnectionClosed:
                     lost_at = time.monotonic()

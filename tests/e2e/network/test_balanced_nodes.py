@@ -23,7 +23,8 @@ NAME = "node.example.org"
 READ_NODES = 4
 CLIENTS_OF_A_NODE = 2
 KILLS = 2
-"""Of different nodes, one after the other. All nodes are set up alike."""
+"""Of different nodes, one after the other. All nodes are set up alike. The page is at the first one, unless that was
+left out when the page was opened: then there are more, until its node was among them."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,14 @@ def watching(url: str, output: Path) -> Iterator[None]:
 
 
 def heights_in(output: Path) -> list[int]:
-    return [json.loads(line)["blockHeight"] for line in output.read_text().splitlines() if line.endswith("}")]
+    """The heights that are in whole lines."""
+    lines = output.read_bytes().splitlines(keepends=True)
+    return [json.loads(line)["blockHeight"] for line in lines if line.endswith(b"\n")]
+
+
+def patient_client(url: str) -> Client:
+    """One that never takes a node for dead because it is slow; a connection that ends is lost at once all the same."""
+    return Client(url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S)
 
 
 class Following:
@@ -72,7 +80,7 @@ class Following:
 
     def _follow(self) -> None:
         try:
-            with Client(self._url) as client:
+            with patient_client(self._url) as client:
                 for block in client.blocks(from_height=1):
                     self.heights.append(block.block_height)
                     if self._is_ended.is_set():
@@ -104,7 +112,7 @@ def pay(client: Client) -> int:
 
 def await_shown(visitor: Visitor, height: int) -> None:
     """Return once the page shows that block, or later ones."""
-    wait_until(lambda: visitor.shown_heights()[0] >= height, PATIENCE_S, f"the page to show block {height}")
+    wait_until(lambda: visitor.shown_heights()[:1] >= [height], PATIENCE_S, f"the page to show block {height}")
 
 
 def are_without_gap(heights: Sequence[int]) -> bool:
@@ -121,11 +129,11 @@ def test_no_answer_fails_and_no_block_is_missed_when_nodes_are_killed(
         url = balancer.url
         spread = spread_of(url, READ_NODES, CLIENTS_OF_A_NODE)
         # The client, `cairn watch` and the browser have the same address, so all of them are at this one.
-        answer = httpx.get(f"{url}/chain", headers={"Host": NAME}).raise_for_status()
+        answer = httpx.get(f"{url}/chain", headers={"Host": NAME}, timeout=PATIENCE_S).raise_for_status()
         first_victim = int(answer.headers[SERVED_BY])
         with (
             Crowd(url, [address for clients in spread.clients for address in clients]) as crowd,
-            Client(url) as client,
+            patient_client(url) as client,
             Following(url) as followed,
             watching(url, output),
         ):
@@ -134,10 +142,14 @@ def test_no_answer_fails_and_no_block_is_missed_when_nodes_are_killed(
             visitor.record_connection()
             crowd.await_height(pay(client))
             crowd.await_reads()
-            assert set(crowd.served()) == {follower.nodes[0] for follower in crowd.followers} == set("0123")
+            # A balancer may leave out a node that is slow to say that it is ready, and take it in again.
+            for number in range(READ_NODES):
+                crowd.await_served_by(number)
             wait_until(lambda: bool(heights_in(output)), PATIENCE_S, "cairn watch to begin")
             followed.await_height(1)
-            for place in range(KILLS):
+            for place in range(READ_NODES):
+                if place >= KILLS and "Connecting" in visitor.recorded_connection():
+                    break
                 number = (first_victim + place) % READ_NODES
                 nodes[number].kill()
                 crowd.await_reads()

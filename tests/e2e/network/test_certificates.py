@@ -175,6 +175,9 @@ def test_a_payment_a_balance_and_a_statement_of_a_thousand_payments(network: Net
     confirmed = [newcomer.public.await_confirmed(tx_hash) for tx_hash in hashes]
     last = max(each["blockHeight"] for each in confirmed)
     total = sum(1_000 + number for number in range(PAYMENTS))
+    # Those of the last block may be signed later than others; an account is proven by what is signed now.
+    finality = f"/block/{last}/finality"
+    wait_until(lambda: newcomer.public.get(finality).status_code == 200, PATIENCE_S, f"signatures for {finality}")
     payment, _ = offline.check(newcomer, f"/tx/{hashes[-1]}/receipt")
     assert isinstance(payment, ProvenPayment)
     assert ("0x" + payment.tx.hash.hex(), payment.tx.to, payment.tx.value) == (hashes[-1], payee, 1_000 + PAYMENTS - 1)

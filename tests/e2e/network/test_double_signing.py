@@ -71,7 +71,7 @@ def test_every_node_tells_who_signs_twice_and_who_is_missing(network: Network) -
     # It is part of the state, so it is there after a restart.
     second.stop()
     second.start()
-    assert evidence(second) == evidence(first)
+    wait_until(lambda: evidence(second) == evidence(first), PATIENCE_S, "the same evidence after a restart")
     before = missed(first, "node3")
     victim.kill()
     wait_until(lambda: missed(first, "node3") > before, PATIENCE_S, "a missing vote of node3")

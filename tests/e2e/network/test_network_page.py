@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cairn.cli.network.homes import PORTS_BETWEEN_NODES
 from tests.support.network import is_any_stopped
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.pace import PATIENCE_S, Pace
@@ -32,6 +33,8 @@ def steps_on(base_port: int) -> list[Step]:
 
 def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
     own = shlex.quote(command([])[0])
+    # However long a block takes here.
+    line = re.sub(r"^(cairn (?:validators|admins) (?:add|remove|submit)) ", rf"\1 --timeout {PATIENCE_S} ", line)
     return subprocess.run(
         re.sub(r"^cairn ", f"{own} ", line),
         shell=True,
@@ -41,6 +44,17 @@ def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
         env=clean_environment(),
         timeout=PATIENCE_S,
     )
+
+
+def await_same_height(base_port: int) -> None:
+    """Return once every node is as far as the highest is now: what one of them has confirmed, all of them show."""
+    urls = [f"http://127.0.0.1:{base_port + PORTS_BETWEEN_NODES * index}" for index in range(NODES)]
+    top = max(map(head_of, urls))
+    wait_until(lambda: min(map(head_of, urls)) >= top, PATIENCE_S, f"block {top} at every node")
+
+
+def head_of(url: str) -> int:
+    return int(get_anew(f"{url}/chain").json()["head"]["blockHeight"])
 
 
 def test_the_commands_of_the_page_work_in_their_order(
@@ -60,6 +74,7 @@ def test_the_commands_of_the_page_work_in_their_order(
                 assert (done.returncode, done.stderr) == (1, shown)
             else:
                 assert done.returncode == 0, f"{line}: {done.stderr}"
+            await_same_height(base_port)
         validators = get_anew(f"http://127.0.0.1:{base_port}/validators").json()
         assert [each["name"] for each in sorted(validators["validators"], key=lambda each: str(each["name"]))] == [
             "node1", "node2", "node3", "node4"

@@ -58,6 +58,7 @@ def test_an_original_that_others_confirm_is_never_told_as_dropped(network: Netwo
         wait_until(lambda: lonely.public.get(f"/tx/{original.tx_hash}").status_code == 200, PATIENCE_S, "the node")
         assert lonely.public.read(f"/tx/{original.tx_hash}")["replacedBy"] == replacement.tx_hash
     with lonely.public.events(f"?txConfirmed={original.tx_hash}&txConfirmed={replacement.tx_hash}") as socket:
+        assert receive(socket)["event"] == "subscribed"
         network.heal()
         ends: dict[str, dict[str, Any]] = {}
         while len(ends) < 2:

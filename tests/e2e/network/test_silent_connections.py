@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.network import Network
 from tests.support.node_process import wait_until
-from tests.support.pace import Pace
+from tests.support.pace import PATIENCE_S, Pace
 from tests.support.promises import assert_goes_on
 from tests.support.silent_connections import SilentConnections
 
@@ -24,7 +24,7 @@ def test_a_restarted_validator_finds_its_peers_while_silent_connections_fill_eve
             last = network.nodes[3]
             last.kill()
             # Those that were opened before are closed by now, if CometBFT is going to.
-            wait_until(lambda: silent.opened > SILENT * len(ports), WITHIN_S, "a handshake that is given up")
+            wait_until(lambda: silent.opened > SILENT * len(ports), PATIENCE_S, "a handshake that is given up")
             with Pace(network.is_paused) as pace:
                 began = time.monotonic()
                 last.launch()

@@ -6,8 +6,10 @@ import subprocess
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.network import is_any_stopped
@@ -100,9 +102,16 @@ def test_each_counts_the_others_as_its_peers(nodes: list[NodeProcess]) -> None:
 
 
 def test_the_cometbft_of_each_has_metrics_on_loopback(nodes: list[NodeProcess]) -> None:
-    for node in nodes:
+    def are_served(node: NodeProcess) -> bool:
         host, _, port = node.url.rpartition(":")
-        assert "cometbft_consensus_height" in get_anew(f"{host}:{int(port) + 4}/metrics").text
+        try:
+            return "cometbft_consensus_height" in get_anew(f"{host}:{int(port) + 4}/metrics").text
+        except httpx.TransportError:
+            # It begins to serve them beside all else that it starts.
+            return False
+
+    for node in nodes:
+        wait_until(partial(are_served, node), PATIENCE_S, f"the metrics of CometBFT: {node.stderr}")
 
 
 @pytest.mark.parametrize(("name", "index"), [("cometbft", 1), ("cairn-core", 2)])
