@@ -6,16 +6,17 @@ import { JsonRpcProvider, Wallet, WebSocketProvider, hexlify, parseEther, toUtf8
 const [url, key, recipient] = process.argv.slice(2);
 const rpc = url + "/rpc";
 
-/** What `events` of the provider tell first, after `cause` has been made to happen. */
+/**
+ * What events of the provider tell first. What causes them is done again until then: a provider that begins to listen late
+ * misses the first.
+ */
 async function heard(provider, event, cause) {
-  const told = new Promise((resolve) => {
-    provider.on(event, resolve);
-  });
-  const caused = cause();
-  const value = await told;
-  await caused;
+  const told = [];
+  provider.on(event, (value) => told.push(value));
+  do await cause();
+  while (told.length === 0);
   await provider.off(event);
-  return value;
+  return told[0];
 }
 
 async function transfer(provider) {

@@ -8,6 +8,7 @@ import { privateKeyToAccount } from "viem/accounts";
 
 const [url, key, recipient] = process.argv.slice(2);
 const rpc = url + "/rpc";
+const timeout = 300_000;
 const socketUrl = "ws" + rpc.slice("http".length);
 const chain = defineChain({
   id: 1337,
@@ -22,7 +23,7 @@ async function transfer(transport) {
   const wallet = createWalletClient({ account, chain, transport });
   const before = await reader.getBalance({ address: recipient });
   const hash = await wallet.sendTransaction({ to: recipient, value: parseEther("0.25") });
-  const receipt = await reader.waitForTransactionReceipt({ hash, timeout: 60_000 });
+  const receipt = await reader.waitForTransactionReceipt({ hash, timeout });
   assert.equal(receipt.status, "success");
   assert.equal(receipt.type, "eip1559");
   assert.equal(await reader.getBalance({ address: recipient }), before + parseEther("0.25"));
@@ -37,7 +38,7 @@ async function reference(transport) {
   const text = "invoice 4711, Größe 東京";
   const data = stringToHex(text);
   const hash = await wallet.sendTransaction({ to: recipient, value: 1n, data });
-  const receipt = await reader.waitForTransactionReceipt({ hash, timeout: 60_000 });
+  const receipt = await reader.waitForTransactionReceipt({ hash, timeout });
   assert.deepEqual([receipt.status, receipt.gasUsed], ["success", 21_000n + 16n * BigInt(size(data))]);
   assert.equal(fromHex((await reader.getTransaction({ hash })).input, "string"), text);
   const tooLong = { to: recipient, data: `0x${"00".repeat(257)}` };
@@ -46,18 +47,20 @@ async function reference(transport) {
   }
 }
 
-/** The first value that `watch` tells, after `cause` has been made to happen. */
+/** The first value that `watch` tells. What causes it is done again until then: a watch that begins late misses the first. */
 async function heard(watch, cause) {
-  let stop;
-  const told = new Promise((resolve, reject) => { stop = watch(resolve, reject); });
-  const caused = cause();
-  const value = await told;
-  await caused;
+  const told = [];
+  const failed = [];
+  const stop = watch((value) => told.push(value), (error) => failed.push(error));
+  do {
+    await cause();
+    assert.deepEqual(failed, []);
+  } while (told.length === 0);
   stop();
-  return value;
+  return told[0];
 }
 
-for (const transport of [http(rpc), webSocket(socketUrl)]) {
+for (const transport of [http(rpc, { timeout }), webSocket(socketUrl, { timeout })]) {
   const reader = createPublicClient({ chain, transport, pollingInterval: 100 });
   assert.equal(await reader.getChainId(), 1337);
   const first = await transfer(transport);
@@ -72,7 +75,8 @@ for (const transport of [http(rpc), webSocket(socketUrl)]) {
   const [address] = await createWalletClient({ chain, transport }).getAddresses();
   assert.equal(address.toLowerCase(), account.address.toLowerCase());
   const byNode = createWalletClient({ account: address, chain, transport });
-  await reader.waitForTransactionReceipt({ hash: await byNode.sendTransaction({ to: recipient, value: 1n }) });
+  const hash = await byNode.sendTransaction({ to: recipient, value: 1n });
+  await reader.waitForTransactionReceipt({ hash, timeout });
   await reference(transport);
   assert.deepEqual(await reader.getLogs(), []);
 }
