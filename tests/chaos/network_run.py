@@ -55,8 +55,8 @@ class NetworkLedger(Ledger):
     def split_places(self) -> int:
         """Places for which different nodes accepted different transfers."""
         hashes_of, urls_of = (defaultdict[tuple[str, int], set[str]](set) for _ in range(2))
-        for url, hashes in self._accepted_by.items():
-            for tx_hash in hashes:
+        for url in list(self._accepted_by):
+            for tx_hash in self.accepted_by(url):
                 place = self.signed[tx_hash].place
                 hashes_of[place].add(tx_hash)
                 urls_of[place].add(url)
