@@ -15,7 +15,7 @@ from tests.support.pace import PATIENCE_S
 from tests.support.pages import ROOT
 from tests.support.programs import need_program
 
-BUILD_TIMEOUT_S = 900
+BUILD_TIMEOUT_S = 1_500
 COMETBFT = ROOT / ".tools" / "bin" / "cometbft"
 
 

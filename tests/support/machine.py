@@ -23,7 +23,7 @@ from tests.support.pages import ROOT
 from tests.support.programs import need_program
 
 CLEAN_ROOT = ROOT / ".tools" / "clean-root"
-MAKE_TIMEOUT_S = 900
+MAKE_TIMEOUT_S = 1_500
 LINES = 40
 """Of a log, for a failure."""
 SHUT_DOWN = signal.SIGRTMIN + 4

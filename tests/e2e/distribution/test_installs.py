@@ -23,7 +23,7 @@ from tools.release import UV
 [IN_A_CLONE, FROM_INDEX] = Page("docs/running.md").code("sh")
 [PIPX, UV_TOOL, UVX] = FROM_INDEX.splitlines()
 CLIENT_LINES = Page("docs/client.md").code("sh")[0].splitlines()
-INSTALL_TIMEOUT_S = 900
+INSTALL_TIMEOUT_S = 1_500
 HAS_KEYSTORES = "import eth_account, cairn.client; print(cairn.client.__file__)"
 
 
