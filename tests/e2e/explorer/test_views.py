@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.explorer.conftest import DEV_SIGNED, RICH, Held, Visit, fact, make_block, search
+from tests.e2e.explorer.conftest import DEV_SIGNED, RICH, Held, Visit, fact, make_block
 from tests.support.browser import TIMEOUT_MS, Visitor
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account, new_account, sign_transfer
@@ -398,39 +398,6 @@ def test_mempool_is_empty_once_all_is_mined(visit: Visit, node: PublicNode) -> N
     expect(page.get_by_text("The mempool is empty")).to_be_visible()
 
 
-def test_search_finds_a_block_however_it_is_spelled(visit: Visit, node: PublicNode) -> None:
-    height = full_block(node)
-    block = node.read(f"/block/{height}")["hash"]
-    visitor = visit()
-    page = visitor.open("/start")
-    for spelled in (str(height), f" #{height} ", block, block[2:].upper()):
-        visitor.go("/")
-        page.keyboard.press("/")
-        expect(page.get_by_role("searchbox")).to_be_focused()
-        page.keyboard.type(spelled)
-        page.keyboard.press("Enter")
-        expect(page.locator("h1")).to_have_text(f"Block {height}")
-        expect(page.locator("h1")).to_be_focused()
-
-
-def test_a_view_that_comes_late_does_not_take_the_focus_from_the_search_field(visit: Visit, node: PublicNode) -> None:
-    """Else what a person types there while a slow node answers would go nowhere."""
-    height = full_block(node)
-    page = visit().open("/start")
-    held = Held(page, f"**/block/{height}")
-    with page.expect_request(f"**/block/{height}"):
-        page.evaluate(f"location.hash = '#/block/{height}'")
-    page.keyboard.press("/")
-    page.keyboard.type("de")
-    held.let_go()
-    expect(page.locator("h1")).to_have_text(f"Block {height}")
-    page.keyboard.type("v0")
-    expect(page.get_by_role("searchbox")).to_have_value("dev0")
-    page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_have_text("Account dev0")
-    expect(page.locator("h1")).to_be_focused()
-
-
 def test_a_view_can_be_left_before_the_names_of_accounts_are_there(visit: Visit) -> None:
     """They are asked for twice, at the start and with the connection, and either answer may be the first."""
     visitor = visit()
@@ -446,39 +413,9 @@ def test_a_view_can_be_left_before_the_names_of_accounts_are_there(visit: Visit)
     expect(page.locator("main h1:not([data-old])")).to_be_focused()
 
 
-def test_search_finds_transactions_and_accounts(visit: Visit, node: PublicNode) -> None:
-    tx_hash = some_transaction(node)
-    page = visit().open()
-    for text, heading in (
-        (tx_hash, "Transaction"),
-        (RICH, "Account dev0"),
-        (tx_hash, "Transaction"),
-        (RICH.lower(), "Account dev0"),
-        (tx_hash, "Transaction"),
-        ("dev0", "Account dev0"),
-    ):
-        search(page, text)
-        expect(page.locator("h1")).to_have_text(heading)
-
-
 def test_dev_accounts_have_the_names_of_the_command_line(visit: Visit) -> None:
     page = visit().open("/search?q=Dev1")
     expect(page.locator(".facts")).to_contain_text(f"Namedev1Address{dev_account(1).address}")
-
-
-def test_search_says_what_it_did_not_find(visit: Visit) -> None:
-    page = visit().open()
-    for text, advice in (
-        ("0x" + "ab" * 32, "No transaction and no block"),
-        ("99999999", "There is no block of that height yet"),
-        ("hello", "Search by height"),
-        ("0x1234", "Search by height"),
-        ("dev10", "Search by height"),
-    ):
-        search(page, text)
-        expect(page.locator("main")).to_contain_text(text)
-        expect(page.locator("h1")).to_have_text("Nothing found")
-        expect(page.locator("main")).to_contain_text(advice)
 
 
 def test_an_unknown_page_block_or_transaction_has_advice(visit: Visit) -> None:
