@@ -60,8 +60,7 @@ class Later(partial[Awaitable[object]]):
     """What a method returns that cannot answer at once: the rest of its work. It begins when it is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Promised:
+class Promised(msgspec.Struct, frozen=True):
     """What a method returns that has done its work, and waits for what a future gives."""
 
     future: asyncio.Future[Any]
@@ -79,8 +78,7 @@ FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
+class Unanswered(msgspec.Struct, frozen=True):
     """A call that could not be answered at once."""
 
     call: Call
@@ -326,9 +324,8 @@ def handler_of(method: Method, first: FirstParser | None = None) -> Handler:
     def handler(params: Params) -> object:
         if len(params) > most:
             raise InvalidParams(f"too many arguments, want at most {most}")
-        for index in range(required):
-            if index >= len(params) or params[index] is None:
-                raise InvalidParams(f"missing value for required argument {index}")
+        if len(params) < required or None in params[:required]:
+            raise InvalidParams(f"missing value for required argument {[*params, None].index(None)}")
         return begin(*params) if first is None else begin(first(params[0]), *params[1:])
 
     return handler

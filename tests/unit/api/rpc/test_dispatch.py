@@ -326,3 +326,10 @@ def test_a_parameter_with_a_default_may_be_left_out() -> None:
 def test_too_many_or_too_few_arguments_are_refused(params: tuple[object, ...], message: str) -> None:
     with pytest.raises(InvalidParams, match=message):
         asyncio.run(ask_pair(*params))
+
+
+@pytest.mark.parametrize("params", [(1,), (1, None), [1, None, 3]])
+def test_the_first_required_argument_that_is_missing_is_named(params: Params) -> None:
+    handler = handler_of(lambda first, second, third=None: None)
+    with pytest.raises(InvalidParams, match="missing value for required argument 1"):
+        handler(params)

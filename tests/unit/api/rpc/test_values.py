@@ -54,7 +54,7 @@ def test_a_quantity_above_its_width_is_refused() -> None:
 def test_hex_bytes_are_read_and_malformed_ones_refused() -> None:
     assert parse_data("0x", "it") == b""
     assert parse_data("0xABcd", "it") == b"\xab\xcd"
-    for rubbish in ("0x1", "abcd", "0xzz", 5, None, "0x ab"):
+    for rubbish in ("0x1", "abcd", "0xzz", 5, None, "0x ab", "0xab  ", "0x\uff10\uff10"):
         with pytest.raises(InvalidParams):
             parse_data(rubbish, "it")
 
