@@ -5,6 +5,7 @@ Descriptions, patterns and bounds are for those documents only. They are not che
 nothing.
 """
 
+from binascii import unhexlify
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -121,14 +122,13 @@ EngineAddress = Annotated[str, about("The validator's address in CometBFT.", pat
 
 def find_bytes(text: object, size: int) -> bytes | None:
     """`0x` and two hexadecimal digits for each byte, of either case."""
-    # The length of the text, too: fromhex skips white space.
     if not isinstance(text, str) or len(text) != 2 + 2 * size or text[:2] != "0x":
         return None
     try:
-        found = bytes.fromhex(text[2:])
+        # Not `bytes.fromhex`, which skips white space.
+        return unhexlify(text[2:])
     except ValueError:
         return None
-    return found if len(found) == size else None
 
 
 def find_data(text: object) -> bytes | None:
