@@ -80,28 +80,29 @@ def decode_list(raw: bytes, at: int, shape: Shape) -> tuple[list[bytes], list[in
     count = len(shape.fields)
     items: list[bytes] = []
     places: list[int] = []
-    while at < end:
-        if len(items) == count:
-            # Also bounds the work on a hostile input.
-            raise shape.wrong("input list has too many elements")
+    for index in range(count):
+        if at == end:
+            raise shape.wrong("too few elements")
         first = raw[at]
+        places.append(at)
         if first < 0x80:
             start, after = at, at + 1
-        elif first <= 0xB7:
-            start, after = at + 1, at + 1 + first - 0x80
         else:
-            start, after = _bounds(raw, at, shape, len(items))
-            if first >= LIST and shape.list_at != len(items):
-                raise shape.wrong("expected input string or byte", len(items))
-        if after > end:
-            raise ValueError("element is larger than containing list")
-        if first == 0x81 and raw[start] < 0x80:
-            raise shape.wrong(CANON_SIZE, len(items))
+            if first <= 0xB7:
+                start, after = at + 1, at + first - 0x7F
+            else:
+                start, after = _bounds(raw, at, shape, index)
+                if first >= LIST and shape.list_at != index:
+                    raise shape.wrong("expected input string or byte", index)
+            if after > end:
+                raise ValueError("element is larger than containing list")
+            if first == 0x81 and raw[start] < 0x80:
+                raise shape.wrong(CANON_SIZE, index)
         items.append(raw[start:after])
-        places.append(at)
         at = after
-    if len(items) != count:
-        raise shape.wrong("too few elements")
+    if at != end:
+        # They are not read: that bounds the work on a hostile input.
+        raise shape.wrong("input list has too many elements")
     if shape.list_at is not None and raw[places[shape.list_at]] < LIST:
         raise shape.wrong("expected input list", shape.list_at)
     return items, places
@@ -149,16 +150,16 @@ def _bounds(raw: bytes, at: int, shape: Shape, index: int | None = None) -> tupl
 def decode_uint(items: list[bytes], index: int, size: int, shape: Shape) -> int:
     """The integer of at most `size` bytes in one of the items."""
     item = items[index]
-    if item[:1] == b"\0":
+    if item and not item[0]:
         raise shape.wrong("non-canonical integer (leading zero bytes)", index)
     if len(item) > size:
         raise shape.wrong("input string too long", index)
-    return int.from_bytes(item, "big")
+    return int.from_bytes(item)
 
 
 def decode_word(items: list[bytes], index: int, shape: Shape) -> bytes:
     """An integer with its leading zeros, so that it has 32 bytes; more, if it is above 2^256-1."""
     item = items[index]
-    if item[:1] == b"\0":
+    if item and not item[0]:
         raise shape.wrong("non-canonical integer (leading zero bytes)", index)
     return item.rjust(32, b"\0")
