@@ -25,7 +25,8 @@ _serialize = lib.secp256k1_ec_pubkey_serialize
 _SIGNATURE = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
 _PUBLIC_KEY = ffi.typeof("secp256k1_pubkey *")
 _POINT = ffi.typeof("unsigned char[65]")
-_SIZE = ffi.typeof("size_t *")
+_POINT_SIZE = (65,)
+"""What serializing is told of its room. It gets a copy of it, to overwrite."""
 
 _is_address = re.compile(r"0x[0-9a-fA-F]{40}").fullmatch
 # The bit that tells a small letter from its capital, at each place where the table's set has the character.
@@ -53,7 +54,7 @@ def recover_sender(digest: bytes, signature: bytes) -> Address:
     if not _recover(ctx, public_key, parsed, digest):
         raise InvalidSignature("no key can have made this signature")
     point = _new(_POINT)
-    _serialize(ctx, point, _new(_SIZE, 65), public_key, UNCOMPRESSED)
+    _serialize(ctx, point, _POINT_SIZE, public_key, UNCOMPRESSED)
     return Address(keccak256(_buffer(point)[1:65])[12:])
 
 
