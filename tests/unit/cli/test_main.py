@@ -434,15 +434,18 @@ FOR_OTHERS = tuple(f"cairn.cli.{part}" for part in OTHERS)
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        ("app(['--version'], standalone_mode=False)", (*HEAVY, "cairn.core", "cairn.store.chain", *FOR_OTHERS)),
+        (
+            "app(['--version'], standalone_mode=False)",
+            (*HEAVY, "cairn.core", "cairn.store.chain", "pygments", *FOR_OTHERS),
+        ),
         ("app(['--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
         ("app(['send', '--help'], standalone_mode=False)", (*HEAVY, "cairn.core", *FOR_OTHERS)),
         (
             "app(['keys', 'list', '--json', '--keys', '/nowhere'], standalone_mode=False)",
-            (*HEAVY, "cairn.core", *FOR_OTHERS),
+            (*HEAVY, "cairn.core", "pygments", *FOR_OTHERS),
         ),
         # All that `cairn dev` loads before it starts its processes, and all that those load.
-        ("import cairn.node, cairn.core.process, cairn.api.worker", HEAVY),
+        ("import cairn.node, cairn.core.process, cairn.api.worker", (*HEAVY, "pygments")),
     ],
 )
 def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]) -> None:
