@@ -6,7 +6,8 @@ from typing import Any
 
 import typer
 
-from cairn.cli.main import PROGRAM, app
+from cairn.cli.about import PROGRAM
+from cairn.cli.main import app
 from cairn.config import FIELDS
 from tools.reference.wording import table
 

@@ -1,72 +1,127 @@
-"""The program `cairn`: all commands in one group. What each exit code means is in cairn.cli.report."""
+"""The program `cairn`: all commands in one group. What each exit code means is in cairn.cli.report.
+
+The module of a command is imported when that command is looked up by its name. So `cairn keys list` neither waits for
+what a network or a backup needs, nor takes the memory. --help looks all of them up, for the first line of each.
+"""
 
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Annotated, Any, Literal
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-# Typer's own options only know the shell that runs them, and take no other: so the command uses what they use.
+# Typer's own options only know the shell that runs them, and take no other: so `cairn completion` has its own.
 from typer._completion_classes import completion_init
-from typer._completion_shared import get_completion_script, install
 from typer.core import TyperGroup
 
-from cairn.build import described
-from cairn.cli.forward.forward_command import forward
-from cairn.cli.look import look_commands as look
-from cairn.cli.network.genesis_commands import genesis
-from cairn.cli.network.governance_commands import admins, validators
-from cairn.cli.network.join import join
-from cairn.cli.network.peers import peers
-from cairn.cli.network.testnet import make_testnet
-from cairn.cli.network.validator_commands import validator
-from cairn.cli.node.dev import dev
-from cairn.cli.node.new_signing_key import new_signing_key
-from cairn.cli.node.run import discard_pending, init, run
-from cairn.cli.operate.backup import backup
-from cairn.cli.operate.compact import compact
-from cairn.cli.operate.config_commands import config
-from cairn.cli.operate.doctor_command import doctor
-from cairn.cli.operate.export import export
-from cairn.cli.operate.import_command import import_
-from cairn.cli.operate.restore import restore
-from cairn.cli.operate.status_command import status
-from cairn.cli.operate.verify import verify
-from cairn.cli.options import CommandWithSettings
-from cairn.cli.proofs import proof_commands as proofs
-from cairn.cli.report import (
-    EXIT_CODES,
-    CommandFailed,
-    ExitCode,
-    UsageError,
-    WrongUsage,
-    reported_errors,
-    reported_exit,
-)
+from cairn.cli.about import show_version
+from cairn.cli.report import EXIT_CODES, CommandFailed, ExitCode, UsageError, WrongUsage, reported_exit
 from cairn.cli.screen import is_text, prepare_streams
-from cairn.cli.wallet import key_commands as keys
-from cairn.cli.wallet import transfer_commands as wallet
-from cairn.cli.witness.witness_command import witness
 from cairn.config import ENV_PREFIX
 from cairn.domain.errors import InvalidConfig
 
-NODE, OPERATE, NETWORK, SHELL = "Node", "Operate a node", "Network", "Help"
-"""Panels of --help; commands in other modules have theirs there."""
+PANELS = {
+    "Node": {
+        "dev": "node.dev:dev",
+        "run": "node.run:run",
+        "init": "node.run:init",
+        "new-signing-key": "node.new_signing_key:new_signing_key",
+        "discard-pending": "node.run:discard_pending",
+    },
+    "Operate a node": {
+        "status": "operate.status_command:status",
+        "doctor": "operate.doctor_command:doctor",
+        "backup": "operate.backup:backup",
+        "restore": "operate.restore:restore",
+        "verify": "operate.verify:verify",
+        "export": "operate.export:export",
+        "import": "operate.import_command:import_",
+        "compact": "operate.compact:compact",
+        "config": "operate.config_commands:config",
+    },
+    "Network": {
+        "testnet": "network.testnet:make_testnet",
+        "join": "network.join:join",
+        "peers": "network.peers:peers",
+        "validator": "network.validator_commands:validator",
+        "genesis": "network.genesis_commands:genesis",
+        "validators": "network.governance_commands:validators",
+        "admins": "network.governance_commands:admins",
+    },
+    "Wallet": {
+        "keys": "wallet.key_commands:app",
+        "send": "wallet.transfer_commands:send",
+        "sign": "wallet.transfer_commands:sign",
+    },
+    "Look": {
+        "tx": "look.look_commands:tx",
+        "block": "look.look_commands:block",
+        "account": "look.look_commands:account",
+        "mempool": "look.look_commands:mempool",
+        "chain": "look.look_commands:chain",
+        "watch": "look.look_commands:watch",
+        "forward": "forward.forward_command:forward",
+    },
+    "Prove": {
+        "receipt": "proofs.proof_commands:receipt",
+        "statement": "proofs.proof_commands:statement",
+        "check": "proofs.proof_commands:check",
+        "witness": "witness.witness_command:witness",
+    },
+    "Help": {
+        "help": "about:show_help",
+        "version": "about:version",
+        "completion": "about:completion",
+    },
+}
+"""The panels of --help, and their commands in the order shown: the module in cairn.cli, and in it a function or, for a
+command that has others below it, a `Typer`."""
 _RANGE = re.compile(r"(\S+) is not in the range (?:x>=)?([0-9.]+)(?:<=x<=([0-9.]+))?")
 """How typer tells of a number that is out of range."""
-PROGRAM, COMPLETION_VARIABLE = "cairn", "_CAIRN_COMPLETE"
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name. To look one up imports its module."""
+
+    def __getitem__(self, name: str) -> Any:
+        for panel, places in PANELS.items():
+            if name in places:
+                return make_command(name, panel, places[name])
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for places in PANELS.values() for name in places)
+
+    def __len__(self) -> int:
+        return sum(map(len, PANELS.values()))
+
+
+def make_command(name: str, panel: str, place: str) -> Any:
+    module, attribute = place.split(":")
+    found = getattr(import_module(f"cairn.cli.{module}"), attribute)
+    made: Any = typer.Typer(add_completion=False)
+    if isinstance(found, typer.Typer):
+        made.add_typer(found, name=name, rich_help_panel=panel)
+    else:
+        made.command(name, rich_help_panel=panel, cls=getattr(found, "made_by", None))(found)
+    command = typer.main.get_group(made).commands[name]
+    for argument in arguments_of(command):
+        name_plainly(argument)
+    return command
 
 
 class Program(TyperGroup):
     """The group of all commands. A usage error is told as every other one: a line, or JSON with --json."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        for argument in arguments_of(self):
-            name_plainly(argument)
+        super().__init__(**given | {"commands": Commands()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
 
     def main(
         self,
@@ -161,94 +216,14 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        print(f"cairn {described()}")
-        raise typer.Exit
-
-
 @app.callback()
 def cairn(
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", "-V", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass
 
 
-def version() -> None:
-    """Show the version."""
-    _show_version(True)
-
-
-def show_help(
-    ctx: typer.Context,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(help="A command, such as send or keys new.", metavar="COMMAND", show_default=False),
-    ] = None,
-) -> None:
-    """Show the help of a command, or the list of commands."""
-    with reported_errors():
-        shown = ctx.find_root()
-        for name in command or ():
-            group = shown.command
-            below = group.get_command(shown, name) if isinstance(group, TyperGroup) else None
-            if below is None:
-                raise WrongUsage(f"there is no command {' '.join(command or ())}; `cairn help` lists them")
-            shown = typer.Context(below, info_name=name, parent=shown)
-        typer.echo(shown.get_help())
-
-
-def completion(
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh or fish.", metavar="SHELL", show_default=False)
-    ],
-    set_up: Annotated[
-        bool, typer.Option("--install", help="Install it for new shells instead of printing the script.")
-    ] = False,
-) -> None:
-    """Print a shell script that completes commands, options and the names of your keys."""
-    if set_up:
-        _, path = install(shell, PROGRAM, COMPLETION_VARIABLE)
-        print(f"Installed {path}, for the shells that you start from now on.")
-    else:
-        print(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETION_VARIABLE, shell=shell))
-
-
-# --help lists the panels in this order. Typer puts an app's own commands before the apps that it includes, so the last
-# four panels are included.
-app.command(rich_help_panel=NODE, cls=CommandWithSettings)(dev)
-app.command(rich_help_panel=NODE, cls=CommandWithSettings)(run)
-app.command(rich_help_panel=NODE)(init)
-app.command(rich_help_panel=NODE)(new_signing_key)
-app.command(rich_help_panel=NODE)(discard_pending)
-app.command(rich_help_panel=OPERATE)(status)
-app.command(rich_help_panel=OPERATE)(doctor)
-app.add_typer(config, name="config", rich_help_panel=OPERATE)
-app.command(rich_help_panel=OPERATE)(backup)
-app.command(rich_help_panel=OPERATE)(restore)
-app.command(rich_help_panel=OPERATE)(verify)
-app.command(rich_help_panel=OPERATE)(export)
-app.command("import", rich_help_panel=OPERATE)(import_)
-app.command(rich_help_panel=OPERATE)(compact)
-app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
-app.add_typer(validator, name="validator", rich_help_panel=NETWORK)
-app.add_typer(genesis, name="genesis", rich_help_panel=NETWORK)
-app.command(rich_help_panel=NETWORK)(join)
-app.command(rich_help_panel=NETWORK)(peers)
-app.add_typer(validators, name="validators", rich_help_panel=NETWORK)
-app.add_typer(admins, name="admins", rich_help_panel=NETWORK)
-app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
-app.add_typer(wallet.app)
-look.app.command(rich_help_panel=look.PANEL)(forward)
-app.add_typer(look.app)
-proofs.app.command(rich_help_panel=proofs.PANEL)(witness)
-app.add_typer(proofs.app)
-about = typer.Typer()
-about.command("help", rich_help_panel=SHELL)(show_help)
-about.command(rich_help_panel=SHELL)(version)
-about.command(rich_help_panel=SHELL)(completion)
-app.add_typer(about)
 # From here on the program answers what the completion scripts ask.
 completion_init()

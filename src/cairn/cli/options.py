@@ -19,6 +19,16 @@ MORE_SETTINGS = "More settings"
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
+def made_by(kind: type[TyperCommand]) -> Callable[[Command], Command]:
+    """Have the program make the command by this class (cairn.cli.main)."""
+
+    def mark(command: Command) -> Command:
+        command.made_by = kind  # type: ignore[attr-defined]
+        return command
+
+    return mark
+
+
 class CommandWithSettings(TyperCommand):
     """A command that `with_settings` gave options: --help fits a screen, and --help-all shows all of them."""
 
@@ -51,7 +61,7 @@ def with_settings(*first: str, idle: Collection[str] = ()) -> Callable[[Command]
         names = sorted(FIELDS, key=lambda name: name not in first)
         options = [_option(name, "Options" if name in first else MORE_SETTINGS, name in idle) for name in names]
         command.__signature__ = signature.replace(parameters=[*own, *options, _HELP_ALL])  # type: ignore[attr-defined]
-        return command
+        return made_by(CommandWithSettings)(command)
 
     return give
 

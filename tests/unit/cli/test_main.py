@@ -426,17 +426,26 @@ def test_which_hosts_are_loopback(host: str, is_it: bool) -> None:
 
 HEAVY = ("cairn.client", "eth_account", "eth_keyfile", "eth_utils", "httpx", "pydantic")
 """What only commands that speak to a node or unlock a key need; together they take a second to load."""
+OTHERS = ("forward", "look", "network", "node.dev", "node.run", "operate", "proofs", "witness")
+FOR_OTHERS = tuple(f"cairn.cli.{part}" for part in OTHERS)
+"""Where other commands are."""
 
 
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        ("app(['--version'], standalone_mode=False)", (*HEAVY, "cairn.core")),
+        (
+            "app(['--version'], standalone_mode=False)",
+            (*HEAVY, "cairn.core", "cairn.store.chain", "pygments", *FOR_OTHERS),
+        ),
         ("app(['--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
-        ("app(['send', '--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
-        ("app(['keys', 'list', '--json', '--keys', '/nowhere'], standalone_mode=False)", (*HEAVY, "cairn.core")),
+        ("app(['send', '--help'], standalone_mode=False)", (*HEAVY, "cairn.core", *FOR_OTHERS)),
+        (
+            "app(['keys', 'list', '--json', '--keys', '/nowhere'], standalone_mode=False)",
+            (*HEAVY, "cairn.core", "pygments", *FOR_OTHERS),
+        ),
         # All that `cairn dev` loads before it starts its processes, and all that those load.
-        ("import cairn.node, cairn.core.process, cairn.api.worker", HEAVY),
+        ("import cairn.node, cairn.core.process, cairn.api.worker", (*HEAVY, "pygments")),
     ],
 )
 def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]) -> None:

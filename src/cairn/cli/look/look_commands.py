@@ -9,15 +9,9 @@ from cairn.cli.proofs.proof_commands import WAIT_S, Force, OutputFile, TrustedGe
 from cairn.cli.report import reported_errors
 from cairn.domain.errors import InvalidConfig
 
-PANEL = "Look"
-
-app = typer.Typer()
-
-
 Limit = Annotated[int, typer.Option(help="Maximum number of items to show.", metavar="N", min=1)]
 
 
-@app.command(rich_help_panel=PANEL)
 def tx(
     tx_hash: Annotated[str, typer.Argument(help="The transaction's hash.", metavar="HASH", show_default=False)],
     wait: Annotated[
@@ -35,7 +29,6 @@ def tx(
         Display(node, keystore_in(keys), as_json).show_tx(tx_hash, wait)
 
 
-@app.command(rich_help_panel=PANEL)
 def block(
     name: Annotated[str, typer.Argument(help="A hash, a height, or latest.", metavar="[BLOCK]")] = "latest",
     limit: Limit = 20,
@@ -50,7 +43,6 @@ def block(
         Display(node, keystore_in(keys), as_json).show_block(name, limit)
 
 
-@app.command(rich_help_panel=PANEL)
 def account(
     who: Annotated[str, party_argument("ACCOUNT", "An address, the name of a key, or dev0 to dev9.")],
     history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
@@ -107,7 +99,6 @@ def account(
             display.show_account(who, height)
 
 
-@app.command(rich_help_panel=PANEL)
 def mempool(
     sender: Annotated[
         str | None,
@@ -127,7 +118,6 @@ def mempool(
         Display(node, keystore_in(keys), as_json).show_mempool(sender, limit)
 
 
-@app.command(rich_help_panel=PANEL)
 def chain(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
     """Show the chain: its rules, its latest block, and how full the mempool is."""
     from cairn.cli.look.display import Display
@@ -136,7 +126,6 @@ def chain(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
         Display(node, keystore_in(None), as_json).show_chain()
 
 
-@app.command(rich_help_panel=PANEL)
 def watch(
     from_height: Annotated[
         int | None, typer.Option(help="Start with this block instead of the latest.", metavar="N", min=0)

@@ -8,11 +8,8 @@ import typer
 from cairn.cli.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, keystore_in, party_argument
 from cairn.cli.report import reported_errors
 
-PANEL = "Prove"
 WAIT_S = 60.0
 """How long a node may take to get a block signed."""
-
-app = typer.Typer()
 
 TrustedGenesis = Annotated[
     Path | None,
@@ -41,7 +38,6 @@ OutputFile = Annotated[
 ]
 
 
-@app.command(rich_help_panel=PANEL)
 def receipt(
     tx_hash: Annotated[str, typer.Argument(help="The transaction's hash.", metavar="HASH", show_default=False)],
     output: OutputFile = None,
@@ -62,7 +58,6 @@ def receipt(
         ProofSource(node, genesis, witness or [], wait, as_json).save_receipt(tx_hash, output, force)
 
 
-@app.command(rich_help_panel=PANEL)
 def statement(
     who: Annotated[str, party_argument("ACCOUNT", "An address, the name of a key, or dev0 to dev9.")],
     first: Annotated[
@@ -96,7 +91,6 @@ def statement(
         source.save_statement(who, keystore_in(keys), (first, last), StatementOutputs(output, csv, html), force)
 
 
-@app.command(rich_help_panel=PANEL)
 def check(
     file: Annotated[Path, typer.Argument(help="The proof.", metavar="FILE", show_default=False)],
     genesis: Annotated[

@@ -15,15 +15,13 @@ from cairn.cli.options import (
     NodeUrl,
     PasswordFile,
     keystore_in,
+    made_by,
     party_argument,
 )
 from cairn.cli.report import UsageError, WrongUsage, reported_errors, reported_exit
 
-PANEL = "Wallet"
 _is_negative = re.compile(r"-[0-9].*").fullmatch
 _is_number = re.compile(r"[0-9.]+").fullmatch
-
-app = typer.Typer()
 
 Sender = Annotated[
     str, party_argument("FROM", "Who pays: the name or address of a key (`cairn keys list`), or dev0 to dev9.")
@@ -77,7 +75,7 @@ class PayingCommand(TyperCommand):
             raise
 
 
-@app.command(rich_help_panel=PANEL, cls=PayingCommand)
+@made_by(PayingCommand)
 def send(
     sender: Sender,
     to: Recipient,
@@ -108,7 +106,7 @@ def send(
         Sending(node, order, as_json).send(password_file, is_sure=yes, wait_s=None if no_wait else timeout)
 
 
-@app.command(rich_help_panel=PANEL, cls=PayingCommand)
+@made_by(PayingCommand)
 def sign(
     sender: Sender,
     to: Recipient,
