@@ -71,8 +71,8 @@ class EventHub:
         self._subscribers: set[Subscriber] = set()
         self._height = -1
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
-        self._newest: tuple[int, bytes] = (-1, b"")
-        """The block that was announced last, and its frame."""
+        self._newest: tuple[int, dict[Callable[[int], bytes], bytes]] = (-1, {})
+        """The block that was announced last, and what sockets are told of it, by what has read that."""
         self._committed = -1
         self._queues: dict[str, deque[Subscriber]] = {}
         """Sockets with something to write, by client. They share its turns: one for each would take longer."""
@@ -102,18 +102,19 @@ class EventHub:
         self,
         connection: Connection,
         client: str = "",
-        block_frame: Callable[[int], bytes] | None = None,
+        block_text: Callable[[int], bytes] | None = None,
+        enclose: Callable[[bytes], bytes] | None = None,
         form: Form = as_integers,
     ) -> Subscriber:
-        """`client` is for the limits of what is followed, which all clients share.
+        """`client` is for the limits of what is followed, which all clients share. `form` is that of amounts.
 
-        `block_frame` makes the frame for a block from its height; by default it is `newBlock`. `form` is that of
-        amounts.
+        `block_text` reads what is told of a block from its height, and `enclose` makes the socket's frame of it. By
+        default it is a frame that all share: `newBlock`.
         """
         if not self._subscribers:
             # Without sockets there was nothing to send.
             self._height = self._committed = max(self._committed, self._source.height)
-        subscriber = Subscriber(connection, client, block_frame, form)
+        subscriber = Subscriber(connection, client, block_text or self._block_frame, enclose, form)
         self._subscribers.add(subscriber)
         connection.on_resume(lambda: self._enqueue(subscriber))
         return subscriber
@@ -229,11 +230,11 @@ class EventHub:
         Sockets of JSON-RPC stay open: wallets and libraries expect new blocks at known heights.
         """
         self._height = self._committed = height
-        self._newest = (-1, b"")
+        self._newest = (-1, {})
         self._block_frame.cache_clear()
         self._payments.forget(height)
         for subscriber in self._subscribers:
-            if subscriber.block_frame is None:
+            if subscriber.enclose is None:
                 subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
             elif subscriber.next_height is not None:
                 subscriber.next_height = min(subscriber.next_height, height + 1)
@@ -347,7 +348,7 @@ class EventHub:
         if self._followed and not self._end_followed(height):
             # The rest in the next step. Who follows one of them meanwhile is found there.
             return True
-        self._height, self._newest = height, (height, frame)
+        self._height, self._newest = height, (height, {self._block_frame: frame})
         for subscriber in self._subscribers:
             if subscriber.next_height == height:
                 self._enqueue(subscriber)
@@ -378,17 +379,15 @@ class EventHub:
         if subscriber.connection.paused:
             # It comes back when it resumes.
             return
-        height, frame = self._newest
+        height, texts = self._newest
         if subscriber.next_height == height == self._height and subscriber.waits_for_nothing_else:
             # Thousands of sockets wait for the newest block and for nothing else: nothing is looked up for them.
-            if subscriber.block_frame is not None:
-                own = self._attempt(partial(subscriber.block_frame, height))
-                if own is None:
-                    self._wait_for_store(subscriber)
-                    return
-                frame = own
+            text = texts.get(subscriber.block_text) or self._attempt(partial(self._read_newest, subscriber.block_text))
+            if text is None:
+                self._wait_for_store(subscriber)
+                return
             subscriber.next_height = height + 1
-            subscriber.connection.write(frame)
+            subscriber.connection.write(subscriber.block_frame(text))
             return
         frames, subscriber.replies = subscriber.replies, []
         has_more = self._attempt(partial(self._collect, subscriber, frames))
@@ -398,6 +397,12 @@ class EventHub:
             subscriber.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if has_more:
             self._enqueue(subscriber)
+
+    def _read_newest(self, block_text: Callable[[int], bytes]) -> bytes:
+        """Read what sockets of one kind are told of the newest block, once for all of them."""
+        height, texts = self._newest
+        text = texts[block_text] = block_text(height)
+        return text
 
     def _collect(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
         """Append the next events of the socket, at most a chunk. Returns whether there are more.
@@ -426,7 +431,7 @@ class EventHub:
             elif lowest > self._height:
                 return False
             elif lowest == block:
-                frames.append((subscriber.block_frame or self._block_frame)(block))
+                frames.append(subscriber.block_frame(subscriber.block_text(block)))
                 subscriber.next_height = block + 1
             elif cursor is not None and not self._collect_payment(cursor, frames):
                 return True

@@ -33,23 +33,26 @@ class Subscriber:
     """One socket's next height, and the transactions and addresses that it follows."""
 
     __slots__ = (
-        "block_frame", "client", "connection", "due", "followed", "form", "is_queued", "next_height", "payments",
-        "replies",
+        "block_text", "client", "connection", "due", "enclose", "followed", "form", "is_queued", "next_height",
+        "payments", "replies",
     )  # fmt: skip
 
     def __init__(
         self,
         connection: Connection,
         client: str,
-        block_frame: Callable[[int], bytes] | None = None,
+        block_text: Callable[[int], bytes],
+        enclose: Callable[[bytes], bytes] | None = None,
         form: Form = as_integers,
     ) -> None:
         self.connection = connection
         self.client = client
         self.form = form
         """How amounts are written."""
-        self.block_frame = block_frame
-        """Makes the frame for a block on this socket, if it is not `newBlock`."""
+        self.block_text = block_text
+        """Reads what is told of a block from its height. Sockets that are told the same share it."""
+        self.enclose = enclose
+        """Makes this socket's own frame of that text, if it is not a frame already."""
         self.next_height: int | None = None
         """The next height whose newBlock is due; None without a subscription to blocks."""
         self.followed: set[TxHash] = set()
@@ -64,6 +67,10 @@ class Subscriber:
     def waits_for_nothing_else(self) -> bool:
         """Whether nothing is to be written but new blocks."""
         return not (self.due or self.replies) and (self.payments is None or self.payments.place is None)
+
+    def block_frame(self, text: bytes) -> bytes:
+        """The frame of this socket for what is told of a block."""
+        return text if self.enclose is None else self.enclose(text)
 
     @property
     def followed_addresses(self) -> int:

@@ -129,9 +129,9 @@ async def test_a_json_rpc_socket_goes_on_at_the_block_after_a_revert() -> None:
 
     new_heads = [encode_frame(Dropped("0x", "replaced")) for _ in range(20)]
     connection = RecordingSocket()
-    subscriber = bench.hub.attach(connection, block_frame=told)
-    behind = bench.hub.attach(RecordingSocket(), block_frame=told)
-    silent = bench.hub.attach(RecordingSocket(), block_frame=told)
+    subscriber = bench.hub.attach(connection, block_text=told, enclose=bytes)
+    behind = bench.hub.attach(RecordingSocket(), block_text=told, enclose=bytes)
+    silent = bench.hub.attach(RecordingSocket(), block_text=told, enclose=bytes)
     bench.hub.subscribe_blocks(subscriber, None)
     bench.hub.subscribe_blocks(behind, 2)
     bench.hub.on_reverted(3)

@@ -26,11 +26,16 @@ from tests.support.scripted_gateway import INFO, ScriptedGateway
 class Heads(HeadTexts):
     """Stands for the store: a head is its number."""
 
+    is_readable = True
+
     def __init__(self) -> None:
-        pass
+        self.read: list[int] = []
 
     def text(self, height: int) -> bytes:
-        return b"%d" % height
+        if not self.is_readable:
+            raise StoreUnavailable("not now")
+        self.read.append(height)
+        return b"%d}}" % height
 
 
 class Bench:
@@ -43,10 +48,11 @@ class Bench:
         self.view = ChainView(Path("unused"))
         self.view.info = INFO
         self.arrivals = ArrivalFeed(self.core, self.view, self.hub.shares)
+        self.heads = Heads()
 
     def join(self, client: str = "") -> tuple[RecordingSocket, Subscriptions]:
         socket = RecordingSocket()
-        return socket, Subscriptions(socket, client, self.hub, Heads(), self.arrivals)
+        return socket, Subscriptions(socket, client, self.hub, self.heads, self.arrivals)
 
     def commit(self) -> None:
         self.hub.on_commit(self.chain.append(()))
@@ -115,10 +121,7 @@ async def test_a_head_that_cannot_be_read_comes_once_it_can(bench: Bench, monkey
     heads = await subscribed(subscriptions, "newHeads")
     start = bench.chain.height + 1
 
-    def fail(heads: Heads, height: int) -> bytes:
-        raise StoreUnavailable("not now")
-
-    monkeypatch.setattr(Heads, "text", fail)
+    monkeypatch.setattr(Heads, "is_readable", False)
     bench.commit()
     await settle()
     assert not socket.writes
@@ -126,6 +129,17 @@ async def test_a_head_that_cannot_be_read_comes_once_it_can(bench: Bench, monkey
     await asyncio.sleep(RETRY_S)
     await settle()
     assert told(socket, heads) == [start]
+
+
+async def test_a_head_is_read_once_for_all_sockets_that_wait_for_it(bench: Bench) -> None:
+    sockets = [bench.join() for _ in range(3)]
+    names = [await subscribed(subscriptions, "newHeads") for _, subscriptions in sockets]
+    start = bench.chain.height + 1
+    for _ in range(2):
+        bench.commit()
+        await settle()
+    assert [told(socket, name) for (socket, _), name in zip(sockets, names, strict=True)] == [[start, start + 1]] * 3
+    assert bench.heads.read == [start, start + 1]
 
 
 async def test_after_a_revert_the_heads_go_on_at_the_block_after_it(bench: Bench) -> None:
@@ -331,6 +345,6 @@ def test_a_head_is_read_once_for_all_sockets() -> None:
     view = CountedReads(Path("unused"))
     view.info = INFO
     texts = HeadTexts(view)
-    assert json.loads(texts.text(1))["number"] == "0x1"
+    assert json.loads(texts.text(1).removesuffix(b"}}"))["number"] == "0x1"
     assert texts.text(1) == texts.text(1)
     assert view.read == [1]
