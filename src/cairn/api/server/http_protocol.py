@@ -221,7 +221,8 @@ class HttpProtocol(asyncio.Protocol):
             self._begin_waiting()
         if self._parse_began is not None:
             payer = reader.newest.payer if reader.newest is not None else self._payer
-            self._state.shares.charge(payer, "reads", self._use_since(self._state.shares.clock()))
+            self._state.shares.charge(payer, "reads", self._state.shares.clock() - self._parse_began)
+            self._parse_began = None
         if self.waiting or self._unparsed or reader.in_body or self.is_refused or self._is_closing:
             self._update()
 
@@ -233,7 +234,9 @@ class HttpProtocol(asyncio.Protocol):
         return first.route is not None and not first.is_whole
 
     def _parse_piece(self) -> None:
-        piece, self._unparsed = self._unparsed[:PIECE_BYTES], self._unparsed[PIECE_BYTES:]
+        piece, self._unparsed = self._unparsed, b""
+        if len(piece) > PIECE_BYTES:
+            piece, self._unparsed = piece[:PIECE_BYTES], piece[PIECE_BYTES:]
         if self._parse_began is None:
             self._parse_began = self._state.shares.clock()
         try:
@@ -267,24 +270,28 @@ class HttpProtocol(asyncio.Protocol):
     def _begin_waiting(self) -> None:
         if self.write_paused:
             return
+        waiting = self.waiting
         ready: list[bytes] = []
         ready_bytes = 0
-        while self.waiting and len(ready) < MAX_DUE and ready_bytes < READY_BYTES:
-            request = self.waiting[0]
-            if request.route is None or not request.is_whole or (self.due and not self._may_begin()):
+        while waiting:
+            request = waiting[0]
+            route = request.route
+            if route is None or not request.is_whole or (self.due and not self._may_begin()):
                 break
-            answer = self._begin_hot(request, request.route)
+            answer = self._begin_hot(request, route)
             if answer is not None:
                 ready.append(answer)
                 ready_bytes += len(answer)
+                if ready_bytes >= READY_BYTES or len(ready) == MAX_DUE:
+                    break
             elif self._waits_for_turn:
                 break
         if len(ready) == 1:
             self.transport.write(ready[0])
         elif ready:
             self.write(*ready)
-        if self.waiting and self.waiting[0].route is None and self._may_begin() and not self.write_paused:
-            self._begin(self.waiting[0])
+        if waiting and waiting[0].route is None and self._may_begin() and not self.write_paused:
+            self._begin(waiting[0])
 
     def _may_begin(self) -> bool:
         """Whether the first that waits may begin beside those that are due."""
@@ -315,13 +322,16 @@ class HttpProtocol(asyncio.Protocol):
         it is the application's.
         """
         state, queue = self._state, route.queue
-        began = state.shares.begin(request.payer, queue) if queue is not None else state.shares.clock()
+        shares, used_s = state.shares, 0.0
+        began = shares.begin(request.payer, queue) if queue is not None else shares.clock()
         if began is None:
             self._waits_for_turn = True
-            request.began, request.is_plain = request.began or state.shares.clock(), False
-            state.shares.call(request.payer, self._have_turn, queue or "reads")
+            request.began, request.is_plain = request.began or shares.clock(), False
+            shares.call(request.payer, self._have_turn, queue or "reads")
             return None
-        used_s = self._use_since(began) if self._parse_began is not None else 0.0
+        if self._parse_began is not None:
+            # For parsing, which cannot wait for a turn.
+            used_s, self._parse_began = began - self._parse_began, None
         is_counted = request.is_limited and route.is_limited
         # The application refuses who has none left, and counts the request.
         may_ask = not is_counted or state.limiter.has_left(request.address)
@@ -329,23 +339,23 @@ class HttpProtocol(asyncio.Protocol):
             request.is_behind = True
         answer = route.begin(request, used_s) if may_ask else None
         if queue is not None:
-            took_s = state.shares.end(request.payer, queue, began, used_s)
+            took_s = shares.end(request.payer, queue, began, used_s)
         else:
-            took_s = used_s + state.shares.clock() - began
+            took_s = used_s + shares.clock() - began
         if answer is None:
             request.route = None
             request.path, _, request.query = request.target.partition(b"?")
             return None
         if is_counted:
             state.limiter.take(request.address)
-        if request.held_bytes:
+        if self._reader.held_bytes:
             self._reader.let_go(request)
         self.waiting.popleft()
         if isinstance(answer, bytes) and not self.due:
             if request.is_plain:
                 route.traffic.answered_at_once(took_s)
             else:
-                took_s = state.shares.clock() - (request.began or began)
+                took_s = shares.clock() - (request.began or began)
                 route.traffic.answered(request.status, took_s)
             return answer if took_s <= SLOW_S else with_header(answer, request.tell_slow(took_s))
         request.has_begun, request.body = True, b""
@@ -359,11 +369,6 @@ class HttpProtocol(asyncio.Protocol):
         request.answering = answer
         answer.add_done_callback(self._answer_ready)
         return None
-
-    def _use_since(self, now: float) -> float:
-        """How long the client's time was used for parsing until now; to be charged by the caller."""
-        began, self._parse_began = self._parse_began, None
-        return now - began if began is not None else 0.0
 
     def _have_turn(self) -> None:
         self._waits_for_turn = False
