@@ -104,11 +104,11 @@ class SubmitRoute:
 class CallRoute:
     """POST /rpc. A call's answer may have megabytes, and what a client submits keeps its order: so it is alone."""
 
-    queue: QueueName | None = None
     is_alone = True
     is_limited = True
 
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
+        self.queue: QueueName | None = None
         self.traffic = metrics.HTTP.of_route("POST /rpc")
         self._calls = calls
         self._limiter = limiter

@@ -16,13 +16,14 @@ from cairn.api.server.access import client_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import AnswerFuture, Client, Exchange, HotRoute
-from cairn.api.server.http_heads import CLOSE, RequestHead, asks_for_websocket
+from cairn.api.server.http_heads import CLOSE, asks_for_websocket
 from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.slow_requests import SLOW_S, with_header
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import Internal, MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
+from cairn.metrics import FAST_S, GROUP
 
 PIECE_BYTES = 16 * 1024
 """Parsed at once, so that a client cannot queue up thousands of requests; and held while it waits for answers."""
@@ -129,8 +130,7 @@ class HttpProtocol(asyncio.Protocol):
         self._has_ended = self._is_closing = True
         if not self._unparsed:
             self._drop_unfinished()
-        is_owed = self.due or self.waiting or self._unparsed
-        if not is_owed or not self.transport.can_write_eof():
+        if not (self.due or self.waiting or self._unparsed) or not self.transport.can_write_eof():
             return False
         if self._ends_at is None:
             # It is told again whenever reading is resumed.
@@ -257,7 +257,7 @@ class HttpProtocol(asyncio.Protocol):
         elif not asks_for_websocket(request.version, request.headers):
             # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
             kept = [header for header in request.headers if header[0] != b"upgrade"]
-            self._unparsed = head_of(request)._replace(headers=kept).encode() + rest
+            self._unparsed = request.head()._replace(headers=kept).encode() + rest
         elif self._slot is not None and self._slot.is_for_probes:
             self._refuse(too_many_connections())
         else:
@@ -330,7 +330,6 @@ class HttpProtocol(asyncio.Protocol):
             shares.call(request.payer, self._have_turn, queue or "reads")
             return None
         if self._parse_began is not None:
-            # For parsing, which cannot wait for a turn.
             used_s, self._parse_began = began - self._parse_began, None
         is_counted = request.is_limited and route.is_limited
         # The application refuses who has none left, and counts the request.
@@ -352,11 +351,17 @@ class HttpProtocol(asyncio.Protocol):
             self._reader.let_go(request)
         self.waiting.popleft()
         if isinstance(answer, bytes) and not self.due:
-            if request.is_plain:
-                route.traffic.answered_at_once(took_s)
-            else:
+            if request.is_plain and took_s <= FAST_S:
+                # It is counted right here: a call would cost more than all the rest of counting.
+                traffic = route.traffic
+                traffic.ok = count = traffic.ok + 1
+                traffic.counts[traffic.ok_at] = count
+                if not count % GROUP:
+                    traffic.add_time_of_group(took_s)
+                return answer
+            if not request.is_plain:
                 took_s = shares.clock() - (request.began or began)
-                route.traffic.answered(request.status, took_s)
+            route.traffic.answered(request.status, took_s)
             return answer if took_s <= SLOW_S else with_header(answer, request.tell_slow(took_s))
         request.has_begun, request.body = True, b""
         request.began = request.began or began
@@ -388,7 +393,7 @@ class HttpProtocol(asyncio.Protocol):
         rest, self._unparsed = self._unparsed, b""
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
-        protocol.begin(head_of(request), request.client)
+        protocol.begin(request.head(), request.client)
         if rest:
             protocol.data_received(rest)
 
@@ -463,8 +468,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _count(self, exchange: Exchange, status: int) -> None:
         """Count an answer of the application."""
-        took_s = self.clock() - exchange.began
-        self._state.traffic_of(exchange.route_name).answered(status, took_s)
+        self._state.traffic_of(exchange.route_name).answered(status, self.clock() - exchange.began)
 
     def let_go(self, exchange: Exchange) -> None:
         # Not before: the application may hold a body, including one that was refused, until it has its turn.
@@ -479,9 +483,7 @@ class HttpProtocol(asyncio.Protocol):
     def _update(self) -> None:
         """After each change: go on, end the connection, or wait."""
         is_quiet = not (self.waiting or self._unparsed or self._reader.in_body or self.read_paused)
-        if is_quiet and not self.is_refused and not self._is_closing:
-            return
-        if self.transport.is_closing() or self._is_over:
+        if (is_quiet and not (self.is_refused or self._is_closing)) or self.transport.is_closing() or self._is_over:
             return
         if self._unparsed:
             self._count_unparsed()
@@ -596,7 +598,3 @@ class HttpProtocol(asyncio.Protocol):
         self._update_reading()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
-
-
-def head_of(request: Exchange) -> RequestHead:
-    return RequestHead(request.method, request.target, request.version, request.headers)

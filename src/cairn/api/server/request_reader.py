@@ -148,7 +148,7 @@ class RequestReader:
                 return False
             request.method, request.body = "POST", body
             request.target, request.headers, request.fields, _, request.route = known
-        request.connection, request.is_whole = self._connection, True
+        request.connection, request.is_whole, request.is_plain = self._connection, True, True
         request.client, request.address = self._peer, self._address
         request.payer, request.is_limited = self._payer, self._is_limited
         if self._is_behind_proxy and not self._find_client(request):
@@ -215,6 +215,7 @@ class RequestReader:
         request = Exchange()
         request.connection, request.method = self._connection, parser.get_method().decode()
         request.target, request.headers, request.fields = target, headers, dict(headers)
+        request.is_plain = True
         is_kept = parser.should_keep_alive()
         if not is_kept or b"connection" in request.fields:
             # Without that header, only version 1.1 keeps a connection.
