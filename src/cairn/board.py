@@ -75,6 +75,13 @@ class Board:
         """The newest height on disk; -1 if there is none. No greater one has been shown or announced."""
         return self._words[_HEAD] - 1
 
+    def head_of(self, generation: int) -> int | None:
+        """The newest height on disk in this opening of the chain; None if it is not the current one."""
+        words = self._words
+        # In this order: then it is the height of that opening.
+        head = words[_HEAD] - 1
+        return head if words[_GENERATION] == generation else None
+
     @property
     def counts(self) -> tuple[int, int]:
         """The transactions in the mempool: pending, and queued."""

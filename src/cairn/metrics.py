@@ -189,46 +189,46 @@ class Traffic(Family):
         return self._routes[route]
 
 
-_GROUP = 16
-_FAST_S = SECONDS[0]
+FAST_S: Final = SECONDS[0]
+GROUP: Final = 16
+"""Of so many answers that a worker gives at once, within `FAST_S`, the time of one stands for all."""
 
 
 class RouteTraffic:
-    """Counts the answers of one route. A process has one of each, and so no other writes to its cells."""
+    """Counts the answers of one route. A process has one of each, and so no other writes to its cells.
 
-    __slots__ = ("_cells", "_counts", "_numbers", "_ok", "_ok_at", "_other_at", "_slow_at", "_sum_at")
+    What is asked for most and takes least is counted by the connection itself, as `HttpProtocol` shows: in `ok`, in the
+    cell `ok_at` of `counts`, and with the time of each sixteenth.
+    """
+
+    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "counts", "ok", "ok_at")
 
     def __init__(self, traffic: Traffic, route: str) -> None:
         at = traffic.cell(route)
-        self._counts, self._numbers = traffic.own.counts, traffic.own.numbers
+        self.counts, self._numbers = traffic.own.counts, traffic.own.numbers
         self._cells = {status: at + index for index, status in enumerate(STATUSES)}
-        self._ok_at, self._other_at = self._cells[200], at + len(STATUSES)
+        self.ok_at, self._other_at = self._cells[200], at + len(STATUSES)
         self._slow_at, self._sum_at = at + Traffic.slow_at, at + Traffic.sum_at
-        self._ok = self._counts[self._ok_at]
+        self.ok = self.counts[self.ok_at]
         """How many there were with 200: to know it is cheaper than to read it."""
 
-    def answered_at_once(self, took_s: float) -> None:
-        """As `answered` with 200, for what is asked for most and takes least: the sum is made from each sixteenth."""
-        self._ok = count = self._ok + 1
-        self._counts[self._ok_at] = count
-        if took_s > _FAST_S:
-            self._count_slow(took_s)
-        elif not count % _GROUP:
-            self._numbers[self._sum_at] += _GROUP * took_s
+    def add_time_of_group(self, took_s: float) -> None:
+        """One of `GROUP` answers took so long."""
+        self._numbers[self._sum_at] += GROUP * took_s
 
     def answered(self, status: int, took_s: float) -> None:
         if status == 200:
-            self._ok += 1
-            self._counts[self._ok_at] = self._ok
+            self.ok += 1
+            self.counts[self.ok_at] = self.ok
         else:
-            self._counts[self._cells.get(status, self._other_at)] += 1
-        if took_s > _FAST_S:
+            self.counts[self._cells.get(status, self._other_at)] += 1
+        if took_s > FAST_S:
             self._count_slow(took_s)
         else:
             self._numbers[self._sum_at] += took_s
 
     def _count_slow(self, took_s: float) -> None:
-        self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
+        self.counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
         self._numbers[self._sum_at] += took_s
 
 

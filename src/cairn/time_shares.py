@@ -339,7 +339,9 @@ class _Queue:
         if took_s > FREE_STEP_S:
             is_first = self._spare_s == ROUND_S
             self._spare_s -= took_s - FREE_STEP_S
-        took_s = min(took_s + besides_s, LONGEST_STEP_S)
+        took_s += besides_s
+        if took_s > LONGEST_STEP_S:
+            took_s = LONGEST_STEP_S
         used_s = self._used_s.get(client)
         if used_s is None or used_s < self._now_s:
             self._add(client, took_s)

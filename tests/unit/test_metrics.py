@@ -75,20 +75,6 @@ def test_a_status_that_no_answer_of_ours_has_is_counted_as_other(traffic: metric
     assert shown(traffic).total("cairn_http_requests_total", route="GET /chain", code="other") == 1
 
 
-def test_fast_answers_at_once_are_all_counted_and_their_time_is_estimated(traffic: metrics.Traffic) -> None:
-    counted = traffic.of_route("GET /chain")
-    for _ in range(160):
-        counted.answered_at_once(0.0001)
-    counted.answered_at_once(0.3)
-    page = shown(traffic)
-    assert page.total("cairn_http_requests_total", route="GET /chain", code="200") == 161
-    name = "cairn_http_request_duration_seconds"
-    assert page.total(f"{name}_bucket", route="GET /chain", le="0.001") == 160
-    assert page.total(f"{name}_bucket", route="GET /chain", le="0.25") == 160
-    assert page.total(f"{name}_bucket", route="GET /chain", le="0.5") == 161
-    assert page.total(f"{name}_sum", route="GET /chain") == pytest.approx(0.316)
-
-
 def test_durations_are_counted_up_to_and_with_each_bound(traffic: metrics.Traffic) -> None:
     counted = traffic.of_route("POST /tx")
     durations = [0.0, *SECONDS, 11.0]

@@ -252,9 +252,8 @@ class ChainView(ChainReads):
 
         Then whatever was read from the board before is of the chain that is read now, or of an earlier block of it.
         """
-        # Before `is_live`: then it is the height of that core.
-        newest = self.board.head
-        if not self.is_live:
+        newest = self.board.head_of(self.generation) if self.phase == "ready" else None
+        if newest is None:
             return False
         if newest > self.height:
             self.on_commit(newest)

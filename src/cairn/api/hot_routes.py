@@ -104,11 +104,11 @@ class SubmitRoute:
 class CallRoute:
     """POST /rpc. A call's answer may have megabytes, and what a client submits keeps its order: so it is alone."""
 
-    queue: QueueName | None = None
     is_alone = True
     is_limited = True
 
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
+        self.queue: QueueName | None = None
         self.traffic = metrics.HTTP.of_route("POST /rpc")
         self._calls = calls
         self._limiter = limiter
@@ -179,17 +179,13 @@ class HotRoutes:
             b"/rpc": CallRoute(calls, limiter, shares, self._rpc_heads),
         }
         self._health = HealthRoute(self._rest_heads)
-        self._gets: dict[bytes, HotRoute] = {b"/health": self._health}
-        self._reads = ReadRoutes(view, nonces, self._rest_heads)
+        self.find_read = ReadRoutes(view, nonces, self._rest_heads, {b"/health": self._health}).find
 
     def refresh(self, common_lines: bytes) -> None:
         self._rest_heads.refresh(common_lines)
         self._rpc_heads.refresh(common_lines)
         self._submit.refresh()
         self._health.refresh()
-
-    def find_read(self, target: bytes) -> HotRoute | None:
-        return self._gets.get(target) or self._reads.find(target)
 
     def find(self, request: Exchange) -> HotRoute | None:
         """The route, unless something in the head needs more work."""

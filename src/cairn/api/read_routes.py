@@ -6,7 +6,7 @@ answers, the application would answer with the same headers and bytes.
 
 from binascii import Error as HexError
 from binascii import unhexlify
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -41,11 +41,12 @@ MAX_HOT_BLOCK_BYTES = 64 * 1024
 
 class ReadRoute:
     name = ""
-    queue: QueueName | None = "reads"
     is_alone = False
     is_limited = True
 
     def __init__(self) -> None:
+        # Asked for with each request: Python finds what an instance has sooner than what its class has.
+        self.queue: QueueName | None = "reads"
         self.traffic = metrics.HTTP.of_route(self.name)
 
     def answer(self, *_: object) -> Sequence[bytes]:
@@ -219,10 +220,11 @@ class ChainRoute(ReadRoute):
 class ReadRoutes:
     """The route of a read, by its target."""
 
-    def __init__(self, view: ChainView, nonces: NextNonces, heads: Heads) -> None:
+    def __init__(self, view: ChainView, nonces: NextNonces, heads: Heads, others: Mapping[bytes, HotRoute]) -> None:
+        """`others` are further routes, by their targets."""
         self._block = BlockRoute(view, heads)
-        tx, account = TxRoute(view, heads), AccountRoute(view, nonces, heads)
-        self._chain = ChainRoute(view, heads)
+        tx, account, chain = TxRoute(view, heads), AccountRoute(view, nonces, heads), ChainRoute(view, heads)
+        self._named: dict[bytes, HotRoute] = {**others, CHAIN: chain, CHAIN + STRINGS: chain}
         self._by_length: dict[int, tuple[bytes, int, HotRoute]] = {}
         """Where the length of the target is that of one route only: how it begins, and where its name ends."""
         for start, characters, route in (
@@ -243,7 +245,7 @@ class ReadRoutes:
                 return None
             return route if len(target) == end or target.endswith(STRINGS) else None
         if not target.startswith(BLOCK):
-            return self._chain if target == CHAIN or target == CHAIN + STRINGS else None
+            return self._named.get(target)
         name = target[len(BLOCK) :].removesuffix(STRINGS)
         is_height = name.isdigit() and len(name) <= MAX_HEIGHT_DIGITS and (name[:1] != b"0" or name == b"0")
         return self._block if is_height or name == b"latest" else None

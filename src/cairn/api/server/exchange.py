@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import structlog
 from starlette.types import ASGIApp, Message, Scope
 
-from cairn.api.server.http_heads import Header, encode_head
+from cairn.api.server.http_heads import Header, RequestHead, encode_head
 from cairn.api.server.slow_requests import SLOW_S, tell_slow
 from cairn.domain.errors import Internal, NodeError
 from cairn.metrics import RouteTraffic
@@ -149,7 +149,7 @@ class Exchange:
     """When it was whole, or first in its line; 0 if that was just now."""
     is_patient = False
     """It has asked to wait for something."""
-    is_plain = True
+    is_plain: bool
     """A hot route answers it with a 200, and it has not waited for its client's turn."""
     asked: object = None
     """What a hot route keeps of the request for its answer."""
@@ -165,6 +165,9 @@ class Exchange:
     def is_gone(self) -> bool:
         """Whether no answer can reach the client any more, as far as it was noticed."""
         return self.disconnected or self.connection.transport.is_closing()
+
+    def head(self) -> RequestHead:
+        return RequestHead(self.method, self.target, self.version, self.headers)
 
     def scope(self) -> Scope:
         path = self.path.decode()

@@ -16,13 +16,14 @@ from cairn.api.server.access import client_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import AnswerFuture, Client, Exchange, HotRoute
-from cairn.api.server.http_heads import CLOSE, RequestHead, asks_for_websocket
+from cairn.api.server.http_heads import CLOSE, asks_for_websocket
 from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.slow_requests import SLOW_S, with_header
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import Internal, MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
+from cairn.metrics import FAST_S, GROUP
 
 PIECE_BYTES = 16 * 1024
 """Parsed at once, so that a client cannot queue up thousands of requests; and held while it waits for answers."""
@@ -129,8 +130,7 @@ class HttpProtocol(asyncio.Protocol):
         self._has_ended = self._is_closing = True
         if not self._unparsed:
             self._drop_unfinished()
-        is_owed = self.due or self.waiting or self._unparsed
-        if not is_owed or not self.transport.can_write_eof():
+        if not (self.due or self.waiting or self._unparsed) or not self.transport.can_write_eof():
             return False
         if self._ends_at is None:
             # It is told again whenever reading is resumed.
@@ -221,7 +221,8 @@ class HttpProtocol(asyncio.Protocol):
             self._begin_waiting()
         if self._parse_began is not None:
             payer = reader.newest.payer if reader.newest is not None else self._payer
-            self._state.shares.charge(payer, "reads", self._use_since(self._state.shares.clock()))
+            self._state.shares.charge(payer, "reads", self._state.shares.clock() - self._parse_began)
+            self._parse_began = None
         if self.waiting or self._unparsed or reader.in_body or self.is_refused or self._is_closing:
             self._update()
 
@@ -233,7 +234,9 @@ class HttpProtocol(asyncio.Protocol):
         return first.route is not None and not first.is_whole
 
     def _parse_piece(self) -> None:
-        piece, self._unparsed = self._unparsed[:PIECE_BYTES], self._unparsed[PIECE_BYTES:]
+        piece, self._unparsed = self._unparsed, b""
+        if len(piece) > PIECE_BYTES:
+            piece, self._unparsed = piece[:PIECE_BYTES], piece[PIECE_BYTES:]
         if self._parse_began is None:
             self._parse_began = self._state.shares.clock()
         try:
@@ -254,7 +257,7 @@ class HttpProtocol(asyncio.Protocol):
         elif not asks_for_websocket(request.version, request.headers):
             # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
             kept = [header for header in request.headers if header[0] != b"upgrade"]
-            self._unparsed = head_of(request)._replace(headers=kept).encode() + rest
+            self._unparsed = request.head()._replace(headers=kept).encode() + rest
         elif self._slot is not None and self._slot.is_for_probes:
             self._refuse(too_many_connections())
         else:
@@ -267,24 +270,28 @@ class HttpProtocol(asyncio.Protocol):
     def _begin_waiting(self) -> None:
         if self.write_paused:
             return
+        waiting = self.waiting
         ready: list[bytes] = []
         ready_bytes = 0
-        while self.waiting and len(ready) < MAX_DUE and ready_bytes < READY_BYTES:
-            request = self.waiting[0]
-            if request.route is None or not request.is_whole or (self.due and not self._may_begin()):
+        while waiting:
+            request = waiting[0]
+            route = request.route
+            if route is None or not request.is_whole or (self.due and not self._may_begin()):
                 break
-            answer = self._begin_hot(request, request.route)
+            answer = self._begin_hot(request, route)
             if answer is not None:
                 ready.append(answer)
                 ready_bytes += len(answer)
+                if ready_bytes >= READY_BYTES or len(ready) == MAX_DUE:
+                    break
             elif self._waits_for_turn:
                 break
         if len(ready) == 1:
             self.transport.write(ready[0])
         elif ready:
             self.write(*ready)
-        if self.waiting and self.waiting[0].route is None and self._may_begin() and not self.write_paused:
-            self._begin(self.waiting[0])
+        if waiting and waiting[0].route is None and self._may_begin() and not self.write_paused:
+            self._begin(waiting[0])
 
     def _may_begin(self) -> bool:
         """Whether the first that waits may begin beside those that are due."""
@@ -315,13 +322,15 @@ class HttpProtocol(asyncio.Protocol):
         it is the application's.
         """
         state, queue = self._state, route.queue
-        began = state.shares.begin(request.payer, queue) if queue is not None else state.shares.clock()
+        shares, used_s = state.shares, 0.0
+        began = shares.begin(request.payer, queue) if queue is not None else shares.clock()
         if began is None:
             self._waits_for_turn = True
-            request.began, request.is_plain = request.began or state.shares.clock(), False
-            state.shares.call(request.payer, self._have_turn, queue or "reads")
+            request.began, request.is_plain = request.began or shares.clock(), False
+            shares.call(request.payer, self._have_turn, queue or "reads")
             return None
-        used_s = self._use_since(began) if self._parse_began is not None else 0.0
+        if self._parse_began is not None:
+            used_s, self._parse_began = began - self._parse_began, None
         is_counted = request.is_limited and route.is_limited
         # The application refuses who has none left, and counts the request.
         may_ask = not is_counted or state.limiter.has_left(request.address)
@@ -329,24 +338,30 @@ class HttpProtocol(asyncio.Protocol):
             request.is_behind = True
         answer = route.begin(request, used_s) if may_ask else None
         if queue is not None:
-            took_s = state.shares.end(request.payer, queue, began, used_s)
+            took_s = shares.end(request.payer, queue, began, used_s)
         else:
-            took_s = used_s + state.shares.clock() - began
+            took_s = used_s + shares.clock() - began
         if answer is None:
             request.route = None
             request.path, _, request.query = request.target.partition(b"?")
             return None
         if is_counted:
             state.limiter.take(request.address)
-        if request.held_bytes:
+        if self._reader.held_bytes:
             self._reader.let_go(request)
         self.waiting.popleft()
         if isinstance(answer, bytes) and not self.due:
-            if request.is_plain:
-                route.traffic.answered_at_once(took_s)
-            else:
-                took_s = state.shares.clock() - (request.began or began)
-                route.traffic.answered(request.status, took_s)
+            if request.is_plain and took_s <= FAST_S:
+                # It is counted right here: a call would cost more than all the rest of counting.
+                traffic = route.traffic
+                traffic.ok = count = traffic.ok + 1
+                traffic.counts[traffic.ok_at] = count
+                if not count % GROUP:
+                    traffic.add_time_of_group(took_s)
+                return answer
+            if not request.is_plain:
+                took_s = shares.clock() - (request.began or began)
+            route.traffic.answered(request.status, took_s)
             return answer if took_s <= SLOW_S else with_header(answer, request.tell_slow(took_s))
         request.has_begun, request.body = True, b""
         request.began = request.began or began
@@ -359,11 +374,6 @@ class HttpProtocol(asyncio.Protocol):
         request.answering = answer
         answer.add_done_callback(self._answer_ready)
         return None
-
-    def _use_since(self, now: float) -> float:
-        """How long the client's time was used for parsing until now; to be charged by the caller."""
-        began, self._parse_began = self._parse_began, None
-        return now - began if began is not None else 0.0
 
     def _have_turn(self) -> None:
         self._waits_for_turn = False
@@ -383,7 +393,7 @@ class HttpProtocol(asyncio.Protocol):
         rest, self._unparsed = self._unparsed, b""
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
-        protocol.begin(head_of(request), request.client)
+        protocol.begin(request.head(), request.client)
         if rest:
             protocol.data_received(rest)
 
@@ -458,8 +468,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _count(self, exchange: Exchange, status: int) -> None:
         """Count an answer of the application."""
-        took_s = self.clock() - exchange.began
-        self._state.traffic_of(exchange.route_name).answered(status, took_s)
+        self._state.traffic_of(exchange.route_name).answered(status, self.clock() - exchange.began)
 
     def let_go(self, exchange: Exchange) -> None:
         # Not before: the application may hold a body, including one that was refused, until it has its turn.
@@ -474,9 +483,7 @@ class HttpProtocol(asyncio.Protocol):
     def _update(self) -> None:
         """After each change: go on, end the connection, or wait."""
         is_quiet = not (self.waiting or self._unparsed or self._reader.in_body or self.read_paused)
-        if is_quiet and not self.is_refused and not self._is_closing:
-            return
-        if self.transport.is_closing() or self._is_over:
+        if (is_quiet and not (self.is_refused or self._is_closing)) or self.transport.is_closing() or self._is_over:
             return
         if self._unparsed:
             self._count_unparsed()
@@ -591,7 +598,3 @@ class HttpProtocol(asyncio.Protocol):
         self._update_reading()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
-
-
-def head_of(request: Exchange) -> RequestHead:
-    return RequestHead(request.method, request.target, request.version, request.headers)

@@ -30,7 +30,11 @@ class KnownHead(NamedTuple):
 
 
 class KnownHeads(dict[bytes, KnownHead]):
-    """Remembers heads of requests for hot routes. What they mean depends on their bytes and the settings alone."""
+    """Remembers heads of requests for hot routes. What they mean depends on their bytes and the settings alone.
+
+    Of a POST, the key is the head without the empty line at its end; of a GET, all that follows the target and a space.
+    So neither can be taken for the other.
+    """
 
     def learn(self, data: bytes, request: Exchange) -> bool:
         """Remember the head, if `data` is one whole request for a hot route and nothing else. Returns whether it is.
@@ -49,9 +53,9 @@ class KnownHeads(dict[bytes, KnownHead]):
         ):
             return False
         if head.startswith(b"%b%b " % (GET, request.target)):
-            key = head[len(GET) + len(request.target) :]
+            key = head[len(GET) + len(request.target) + 1 :]
         elif head.startswith(POST) and len(body) == int(request.fields.get(b"content-length", b"-1")):
-            key = head
+            key = head.removesuffix(HEAD_END)
         else:
             return False
         if len(self) >= MAX_HEADS:

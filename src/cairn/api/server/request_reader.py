@@ -17,7 +17,7 @@ from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.http_heads import Header, check_framing, split_target
-from cairn.api.server.known_heads import GET, HEAD_END, POST
+from cairn.api.server.known_heads import GET, HEAD_END
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
@@ -100,10 +100,8 @@ class RequestReader:
     def feed(self, data: bytes) -> bytes | None:
         """Parse. Raises the refusal. Returns what follows a head that asks for an upgrade, if there is one."""
         was_at_start = self._is_at_start
-        if was_at_start:
-            take = self._take_known_read if data.startswith(GET) else self._take_known
-            if take(data):
-                return None
+        if was_at_start and self._take_known(data):
+            return None
         self._is_at_start = False
         self._message_bytes += len(data)
         self._idle_bytes += len(data)
@@ -126,35 +124,31 @@ class RequestReader:
         return rest
 
     def _take_known(self, data: bytes) -> bool:
-        """Take a whole request, and nothing else, whose head is known. False if it has to be parsed."""
-        body_at = data.find(HEAD_END) + len(HEAD_END)
-        known = self._known_heads.get(data[:body_at])
-        # Without a method, it may be what reads are known by.
-        if known is None or len(data) != body_at + known.body_bytes or not data.startswith(POST):
-            return False
-        request = Exchange()
-        request.method, request.body = "POST", data[body_at:]
-        request.target, request.headers, request.fields, _, request.route = known
-        return self._add_whole(request)
+        """Take a whole request, and nothing else, whose head is known; of a GET, what follows the target.
 
-    def _take_known_read(self, data: bytes) -> bool:
-        """Take a whole GET, and nothing else, whose head is known but for its target. False if it has to be parsed."""
-        target_end = data.find(b" ", len(GET))
-        known = self._known_heads.get(data[target_end:])
-        if known is None:
-            return False
-        target = data[len(GET) : target_end]
-        route = self._find_read(target)
-        if route is None:
-            return False
+        False if it has to be parsed, or if its client has too many connections: the parser's way serves probes only.
+        Raises other refusals.
+        """
         request = Exchange()
-        request.method, request.target, request.route = "GET", target, route
-        request.headers, request.fields = known.headers, known.fields
-        return self._add_whole(request)
-
-    def _add_whole(self, request: Exchange) -> bool:
-        """False if its client has too many connections: the parser's way serves probes only. Raises other refusals."""
-        request.connection, request.is_whole = self._connection, True
+        if data.startswith(GET):
+            try:
+                _, target, rest = data.split(b" ", 2)
+            except ValueError:
+                return False
+            known = self._known_heads.get(rest)
+            route = self._find_read(target) if known is not None else None
+            if known is None or route is None:
+                return False
+            request.method, request.target, request.route = "GET", target, route
+            _, request.headers, request.fields, _, _ = known
+        else:
+            head, end, body = data.partition(HEAD_END)
+            known = self._known_heads.get(head)
+            if known is None or not end or len(body) != known.body_bytes:
+                return False
+            request.method, request.body = "POST", body
+            request.target, request.headers, request.fields, _, request.route = known
+        request.connection, request.is_whole, request.is_plain = self._connection, True, True
         request.client, request.address = self._peer, self._address
         request.payer, request.is_limited = self._payer, self._is_limited
         if self._is_behind_proxy and not self._find_client(request):
@@ -221,6 +215,7 @@ class RequestReader:
         request = Exchange()
         request.connection, request.method = self._connection, parser.get_method().decode()
         request.target, request.headers, request.fields = target, headers, dict(headers)
+        request.is_plain = True
         is_kept = parser.should_keep_alive()
         if not is_kept or b"connection" in request.fields:
             # Without that header, only version 1.1 keeps a connection.
