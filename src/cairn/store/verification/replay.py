@@ -19,7 +19,6 @@ from cairn.domain.history import History, HistoryNode, load_history
 from cairn.domain.merkle import leaf_hash, root_of
 from cairn.domain.state_tree import (
     Place,
-    StateTree,
     StateUpdate,
     change_leaf,
     leaves_in_order,
@@ -37,6 +36,7 @@ from cairn.store.rocks import Database
 from cairn.store.verification.blocks import read_chunks
 from cairn.store.verification.families import BlockSums
 from cairn.store.verification.findings import Findings
+from cairn.store.verification.replayed_tree import ReplayedTree
 
 UNKNOWN = CachedAccount(EMPTY_ACCOUNT, NEVER, NEVER, None)
 
@@ -47,7 +47,7 @@ class ReplayedState:
     def __init__(self) -> None:
         self.known: dict[Address, CachedAccount] = {}
         self._ordered: SortedList[Address] = SortedList()
-        self.tree = StateTree.from_leaves(b"")
+        self.tree = ReplayedTree.from_leaves(b"")
         self.history = History()
 
     def account(self, address: Address) -> Account:
@@ -70,7 +70,7 @@ class ReplayedState:
             self.known[address] = CachedAccount(version.account, sent, received, place)
         self._ordered = SortedList(addresses)
         leaves = {address: (known.account, known.place) for address, known in self.known.items() if known.place}
-        self.tree = StateTree.from_leaves(leaves_in_order(leaves, record))
+        self.tree = ReplayedTree.from_leaves(leaves_in_order(leaves, record))
 
     def take(self, after: dict[Address, CachedAccount], update: StateUpdate) -> None:
         self._ordered.update(address for address in after if address not in self.known)
@@ -133,6 +133,7 @@ class Replay:
                 raise InvalidBlock(_difference(header, outcome.block.header))
         except NodeError as damage:
             self._found.add("execution", damage.detail, height)
+            self.state.tree.undo()
             if not self._adopt(height):
                 return False
             self.height = height
