@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from struct import Struct
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -33,6 +33,7 @@ _STATE_LEAF = Struct(">20s32sQQ20s")
 _CHANGE_LEAF = Struct(">20sQ32sQ32sQ")
 _hashed_state = Struct(">c20s32sQQ20s").pack
 _hashed_change = Struct(">c20sQ32sQ32sQ").pack
+put_node = Struct(f"{NODE_BYTES}s").pack_into
 STATE_LEAF_BYTES = _STATE_LEAF.size
 CHANGE_LEAF_BYTES = _CHANGE_LEAF.size
 
@@ -159,7 +160,7 @@ class StateTree:
         self._replaced: deque[_Replaced] = deque(maxlen=kept)
 
     @classmethod
-    def from_leaves(cls, leaves: bytes | bytearray, kept: int = 0) -> "StateTree":
+    def from_leaves(cls, leaves: bytes | bytearray, kept: int = 0) -> Self:
         """The tree over leaf hashes, one after the other."""
         levels = [bytearray(leaves)]
         while len(low := levels[-1]) > NODE_BYTES:
@@ -217,7 +218,8 @@ class StateTree:
             level = self.levels[number]
             level.extend(bytes(width * NODE_BYTES - len(level)))
             for index, node in nodes.items():
-                level[index * NODE_BYTES : (index + 1) * NODE_BYTES] = node
+                # A third of the time that a slice takes.
+                put_node(level, index * NODE_BYTES, node)
             width = (width + 1) >> 1
 
     def find_path(self, number: int, root: bytes) -> LeafPath | None:

@@ -118,6 +118,7 @@ Location = tuple[int, int]
 _HEIGHT = Struct(">Q")
 _LOCATION = Struct(">QI")
 _VERSION_KEY = Struct(">20sQ")
+VERSION_KEY_SIZE: Final = _VERSION_KEY.size
 _VERSION = Struct(">32sQqqqII")
 _HISTORY_KEY = Struct(">BQ")
 _REFERENCE = Struct(">8sQI")

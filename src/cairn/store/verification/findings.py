@@ -21,6 +21,10 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the block that it belongs to, if that can be said."""
 
 
+def shown(value: bytes | None) -> str:
+    return "nothing" if value is None else "0x" + value.hex()
+
+
 class Findings:
     def __init__(self) -> None:
         self.kept: list[Finding] = []

@@ -10,7 +10,6 @@ the header's state root covers it: so one damaged record is found once, and thos
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
 from sortedcontainers import SortedList
 
 from cairn.domain.errors import Corrupt, InvalidBlock, NodeError
@@ -20,7 +19,6 @@ from cairn.domain.history import History, HistoryNode, load_history
 from cairn.domain.merkle import leaf_hash, root_of
 from cairn.domain.state_tree import (
     Place,
-    StateTree,
     StateUpdate,
     change_leaf,
     leaves_in_order,
@@ -36,7 +34,9 @@ from cairn.store.keys import NEVER
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 from cairn.store.verification.blocks import read_chunks
+from cairn.store.verification.families import BlockSums
 from cairn.store.verification.findings import Findings
+from cairn.store.verification.replayed_tree import ReplayedTree
 
 UNKNOWN = CachedAccount(EMPTY_ACCOUNT, NEVER, NEVER, None)
 
@@ -47,7 +47,7 @@ class ReplayedState:
     def __init__(self) -> None:
         self.known: dict[Address, CachedAccount] = {}
         self._ordered: SortedList[Address] = SortedList()
-        self.tree = StateTree.from_leaves(b"")
+        self.tree = ReplayedTree.from_leaves(b"")
         self.history = History()
 
     def account(self, address: Address) -> Account:
@@ -70,7 +70,7 @@ class ReplayedState:
             self.known[address] = CachedAccount(version.account, sent, received, place)
         self._ordered = SortedList(addresses)
         leaves = {address: (known.account, known.place) for address, known in self.known.items() if known.place}
-        self.tree = StateTree.from_leaves(leaves_in_order(leaves, record))
+        self.tree = ReplayedTree.from_leaves(leaves_in_order(leaves, record))
 
     def take(self, after: dict[Address, CachedAccount], update: StateUpdate) -> None:
         self._ordered.update(address for address in after if address not in self.known)
@@ -78,8 +78,8 @@ class ReplayedState:
         for address, following in update.relinked.items():
             known = self.known[address]
             assert known.place is not None
-            place = msgspec.structs.replace(known.place, next=following)
-            self.known[address] = msgspec.structs.replace(known, place=place)
+            place = Place(known.place.number, known.place.touched, following)
+            self.known[address] = CachedAccount(known.account, known.last_sent, known.last_received, place)
         self.tree.apply(update.tree)
 
 
@@ -95,6 +95,8 @@ class Replay:
         self.start, self.last = start, last
         self.height = start - 1
         """Of the last block that was executed."""
+        self.versions = BlockSums(start, last)
+        """Of the accounts, as they are stored. To be filled before the blocks are executed."""
         self.state = ReplayedState()
         self._header: BlockHeader
         self.hash: BlockHash
@@ -131,6 +133,7 @@ class Replay:
                 raise InvalidBlock(_difference(header, outcome.block.header))
         except NodeError as damage:
             self._found.add("execution", damage.detail, height)
+            self.state.tree.undo()
             if not self._adopt(height):
                 return False
             self.height = height
@@ -199,22 +202,29 @@ class Replay:
         txs, height = outcome.block.txs, outcome.block.header.height
         uses = finish(keys.uses_of(txs))
         senders, recipients = {tx.sender for tx in txs}, {tx.to for tx in txs}
-        suffix, get, known = keys.version_suffix(height), self._database.get, self.state.known
+        suffix, known = keys.version_suffix(height), self.state.known
         after: dict[Address, CachedAccount] = {}
+        entries: list[bytes] = []
         self.expected[keys.ACCOUNTS] += len(outcome.state.places)
         for index, (address, place) in enumerate(outcome.state.places.items()):
             before, account = known.get(address, UNKNOWN), outcome.accounts[address]
             sent, received = before.last_sent, before.last_received
             touched = NEVER if before.place is None else before.place.touched
-            expected = keys.encode_version(account, sent, received, touched, place.number, index)
-            try:
-                if (stored := get(keys.ACCOUNTS, address + suffix)) != expected + uses.get(address, b""):
-                    raise Corrupt(f"account 0x{address.hex()} is {_version_text(address + suffix, stored)}")
-            except NodeError as damage:
-                self._found.add(keys.ACCOUNTS, damage.detail, height)
+            version = keys.encode_version(account, sent, received, touched, place.number, index)
+            entries.append(address + suffix + version + uses.get(address, b""))
             sends, receives = address in senders, address in recipients
             after[address] = CachedAccount(account, height if sends else sent, height if receives else received, place)
+        if not self.versions.is_of(height, entries):
+            self._compare_each(height, entries)
         return after
+
+    def _compare_each(self, height: int, entries: list[bytes]) -> None:
+        """Find those versions that are stored otherwise."""
+        for entry in entries:
+            address, key = entry[: keys.ADDRESS_SIZE], entry[: keys.VERSION_KEY_SIZE]
+            with self._found.noted(keys.ACCOUNTS, height):
+                if (stored := self._database.get(keys.ACCOUNTS, key)) != entry[keys.VERSION_KEY_SIZE :]:
+                    raise Corrupt(f"account 0x{address.hex()} is {_version_text(key, stored)}")
 
     def _read_header(self, height: int) -> tuple[BlockHash, BlockHeader]:
         found = self._reader.find_header(height)

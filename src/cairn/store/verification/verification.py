@@ -26,7 +26,14 @@ from cairn.store import keys
 from cairn.store.directory import chain_path, is_locked, journal_path
 from cairn.store.rocks import Database
 from cairn.store.verification.blocks import BlockChecks
-from cairn.store.verification.families import COUNTED, Range, check_old_history, check_steps_of, count_entries
+from cairn.store.verification.families import (
+    COUNTED,
+    Range,
+    check_old_history,
+    check_steps_of,
+    check_tx_index,
+    count_entries,
+)
 from cairn.store.verification.files import check_journal, check_tree_file
 from cairn.store.verification.findings import Finding, Findings
 from cairn.store.verification.meta import MetaChecks
@@ -35,6 +42,8 @@ from cairn.store.view import StoreView, check_genesis, opened_view
 
 JOB_BLOCKS = 4
 """Blocks that a process takes at once: few, so that all of them end at about the same time."""
+WALKED = tuple(family for family in COUNTED if family not in (keys.ACCOUNTS, keys.TX_INDEX))
+"""Families of which entries are only counted."""
 REPORT_S = 0.2
 FEW_CHUNKS = 256
 """Chunks of transactions that one process checks in about half a second."""
@@ -146,12 +155,15 @@ def _execute_and_check(
     jobs: Synchronized[int] = context.Value("Q", 0)
     checked: Synchronized[int] = context.Value("Q", 0)
     others: list[Future[_Checked]] = []
+    versions = 0
     with ExitStack() as held:
         if processes > 1:
             pool = ProcessPoolExecutor(processes - 1, context, _enter, (jobs, checked))
             held.callback(pool.shutdown, cancel_futures=True)
             others = [pool.submit(_check_in_process, plan) for _ in range(processes - 1)]
         try:
+            with found.noted(keys.ACCOUNTS):
+                versions = count_entries(database, keys.ACCOUNTS, plan.blocks, found, replay.versions)
             _execute(replay, found, lambda: report(replay.height - plan.blocks.first + 1 + checked.value))
             executed = replay.height - plan.blocks.first + 1
             done = _check_jobs(plan, database, jobs, checked, lambda: report(executed + checked.value))
@@ -161,6 +173,7 @@ def _execute_and_check(
             # Let the others end at their next job.
             jobs.value = 2**63
             raise
+        done.counted[keys.ACCOUNTS] = versions
         found.take(done.found, done.found_count)
         for other in (each.result() for each in others):
             done.transactions += other.transactions
@@ -215,11 +228,14 @@ def _check_jobs(
     while True:
         with jobs.get_lock():
             job, jobs.value = jobs.value, jobs.value + 1
-        if job < len(COUNTED):
-            with found.noted(COUNTED[job]):
-                counted[COUNTED[job]] = count_entries(database, COUNTED[job], blocks, found)
+        if job < len(WALKED):
+            with found.noted(WALKED[job]):
+                counted[WALKED[job]] = count_entries(database, WALKED[job], blocks, found)
             continue
-        start = blocks.first + (job - len(COUNTED)) * JOB_BLOCKS
+        if job == len(WALKED):
+            counted[keys.TX_INDEX] = check_tx_index(database, blocks, found)
+            continue
+        start = blocks.first + (job - len(WALKED) - 1) * JOB_BLOCKS
         if start > blocks.last:
             break
         for height in range(start, min(start + JOB_BLOCKS, blocks.last + 1)):

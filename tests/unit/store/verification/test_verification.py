@@ -1,6 +1,7 @@
 """A verification of whole and damaged data directories, of stopped nodes and beside one that writes."""
 
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,26 @@ def test_blocks_behind_a_damaged_one_are_executed_all_the_same(tmp_path: Path) -
     assert {finding.height for finding in verdict.findings} == {3, 6}
 
 
+@pytest.mark.parametrize("family", [keys.TX_INDEX, keys.ACCOUNTS])
+def test_entries_of_a_block_that_changed_places_are_found_and_named(tmp_path: Path, family: str) -> None:
+    home = lone_home(tmp_path / "data")
+    height, (one, other) = two_of_a_block(home, family)
+    corrupt(home, family, one, entry(home, family, other))
+    findings = verify_directory(home.directory, home.genesis).findings
+    assert [(finding.part, finding.height) for finding in findings] == [(family, height)]
+    assert one[:20].hex() in findings[0].detail
+
+
+@pytest.mark.parametrize("family", [keys.TX_INDEX, keys.ACCOUNTS])
+def test_an_entry_too_many_of_a_block_is_found(tmp_path: Path, family: str) -> None:
+    home = lone_home(tmp_path / "data")
+    _, (one, _) = two_of_a_block(home, family)
+    corrupt(home, family, b"another one" + one[11:], entry(home, family, one))
+    [finding] = verify_directory(home.directory, home.genesis).findings
+    assert finding.part == family
+    assert "follow from the blocks" in finding.detail
+
+
 def test_another_chain_s_genesis_is_refused(tmp_path: Path) -> None:
     home = lone_home(tmp_path / "data")
     with pytest.raises(WrongGenesis, match="belongs to genesis"):
@@ -99,6 +120,18 @@ def test_a_block_that_was_written_but_not_announced_before_a_kill_is_verified_to
     verdict = verify_directory(home.directory, home.genesis)
     assert (verdict.findings, verdict.head, verdict.head_hash) == ([], whole.head, whole.head_hash)
     ChainStore.open(home.directory, home.genesis).close()
+
+
+def two_of_a_block(home: VerifiedHome, family: str) -> tuple[int, list[bytes]]:
+    """The height of the newest block that has several entries, and the keys of two of these."""
+    by_height = defaultdict(list)
+    database = Database.open_read_only(chain_path(home.directory), strict=True)
+    for key, value in database.walk(family):
+        at = keys.decode_version_key(key)[1] if family == keys.ACCOUNTS else keys.decode_location(value)[0]
+        by_height[at].append(key)
+    database.close()
+    height = max(height for height, found in by_height.items() if len(found) > 1)
+    return height, by_height[height][:2]
 
 
 def entry(home: VerifiedHome, family: str, key: bytes) -> bytes:
