@@ -138,6 +138,8 @@ class Admissions(SubmissionCalls):
         self._drops: list[tuple[TxHash, DropReason]] = []
         self._flushed = asyncio.Event()
         self._due_flush: asyncio.Handle | None = None
+        self._received_at = 0
+        """Unix time in whole seconds, when the first of those came that share the next sync."""
         self._last_batch = 0
         self._counted_seq = pool.next_seq
         self.failed: asyncio.Future[None] = self._loop.create_future()
@@ -150,8 +152,9 @@ class Admissions(SubmissionCalls):
 
         The admission is kept as the answer to `keyed`, and gets on disk with the transaction.
         """
-        received_at = int(time.time())
-        up_s = self._update_uptime()
+        if self._due_flush is None:
+            self._look_at_clocks()
+        received_at, up_s = self._received_at, self._pool.up_s
         try:
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
@@ -186,7 +189,8 @@ class Admissions(SubmissionCalls):
             if self._observer is not None and admitted.added and admission.waits_for_nonce is not None:
                 self._observer.saw_queued(tx, admission.waits_for_nonce)
         self._waiting.append((reply, admission))
-        self._flush_soon()
+        if self._due_flush is None:
+            self._flush_soon()
 
     def _reply_used(self, tx: Tx, refused: NonceTooLow, reply: Reply, keyed: KeyedRequest | None) -> None:
         """Its nonce is used: by itself, or by another."""
@@ -283,6 +287,8 @@ class Admissions(SubmissionCalls):
     def _flush_soon(self) -> None:
         if self._due_flush is not None:
             return
+        # Those that come until then share its time: that is milliseconds.
+        self._look_at_clocks()
         if self._last_batch >= BUSY_BATCH:
             self._due_flush = self._loop.call_later(GATHER_S, self._flush)
         else:
@@ -385,6 +391,10 @@ class Admissions(SubmissionCalls):
         if self._pool.queued_count and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
             self._journal.append_uptime(up_s)
             self._flush_soon()
+
+    def _look_at_clocks(self) -> None:
+        self._received_at = int(time.time())
+        self._update_uptime()
 
     def _update_uptime(self) -> int:
         """Give the mempool the node's uptime, by the monotonic clock."""

@@ -120,15 +120,20 @@ class SenderBudget(msgspec.Struct, gc=False, eq=False):
         if old is not None and old.hash != tx.hash:
             check_replacement(tx, old)
 
-    def check_funds(self, tx: Tx, old: Tx | None = None) -> None:
-        """Raise `InsufficientFunds` unless `tx`, in place of `old`, and all the others can be paid for."""
-        cost = self.cost + tx.cost
+    def check_funds(self, tx: Tx, old: Tx | None = None) -> int:
+        """Raise `InsufficientFunds` unless `tx`, in place of `old`, and all the others can be paid for.
+
+        Returns the cost of `tx`.
+        """
+        tx_cost = tx.cost
+        cost = self.cost + tx_cost
         if old is not None:
             cost -= old.cost
         if cost > self.balance:
             raise InsufficientFunds(
                 f"the account holds {self.balance}; the sender's pending transactions and this one cost {cost}"
             )
+        return tx_cost
 
     # What it comes to.
 

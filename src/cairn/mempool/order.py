@@ -49,6 +49,8 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     received_at: int
     """Unix time in whole seconds."""
     bid: int
+    cost: int
+    """What the transaction costs at most: `tx.cost`, computed once."""
     lead: int = QUEUED
     local: bool = True
     """This node accepted it and answers for it; False if only other nodes did."""
@@ -200,10 +202,7 @@ class Order:
         # And by the time that they were queued for, the longest first.
         self._queued_times = Ranking()
         self.pending_count = 0
-
-    @property
-    def queued_count(self) -> int:
-        return len(self._queued)
+        self.queued_count = 0
 
     # Of one sender.
 
@@ -262,7 +261,7 @@ class Order:
         self._board.note(sender_txs.sender, 1)
         self.by_sender[sender_txs.sender] = sender_txs
         self.entries[entry.tx.hash] = entry
-        sender_txs.cost += entry.tx.cost
+        sender_txs.cost += entry.cost
         if entry.tx.nonce != sender_txs.next_nonce:
             self._queue(sender_txs, entry)
         elif sender_txs.queued:
@@ -286,7 +285,7 @@ class Order:
         self._board.note(sender_txs.sender, 0)
         del self.entries[old.tx.hash]
         self.entries[new.tx.hash] = new
-        sender_txs.cost += new.tx.cost - old.tx.cost
+        sender_txs.cost += new.cost - old.cost
         if old.lead == QUEUED:
             self._unqueue(sender_txs, old)
             self._queue(sender_txs, new)
@@ -301,7 +300,7 @@ class Order:
         sender_txs = self.txs_of_sender(entry)
         self._board.note(sender_txs.sender, -1)
         del self.entries[entry.tx.hash]
-        sender_txs.cost -= entry.tx.cost
+        sender_txs.cost -= entry.cost
         if entry.lead == QUEUED:
             self._unqueue(sender_txs, entry)
         else:
@@ -332,7 +331,7 @@ class Order:
         self._board.note(sender_txs.sender, -len(departed))
         for entry in departed:
             del self.entries[entry.tx.hash]
-            sender_txs.cost -= entry.tx.cost
+            sender_txs.cost -= entry.cost
         self._lead(sender_txs, 0)
         self._close_if_empty(sender_txs)
         return departed
@@ -398,12 +397,14 @@ class Order:
         self._queued.add(_place(sender_txs.arrival, entry.tx.nonce), entry)
         self._queued_bids.add(entry.bid, entry)
         self._queued_times.add(_time_place(entry), entry)
+        self.queued_count += 1
 
     def _unqueue(self, sender_txs: SenderTxs, entry: Entry) -> None:
         del sender_txs.queued[entry.tx.nonce]
         self._queued.remove(_place(sender_txs.arrival, entry.tx.nonce))
         self._queued_bids.remove(entry.bid)
         self._queued_times.remove(_time_place(entry))
+        self.queued_count -= 1
 
 
 def _place(arrival: int, nonce: int) -> int:

@@ -170,26 +170,28 @@ class Mempool:
 
         If it is queued, its time in the queue begins now, unless `queued_since` names an earlier moment.
         """
-        order = self.order
-        if self._unsettled and tx.sender in self._unsettled:
-            self._settle_confirmed(tx.sender)
+        order, sender = self.order, tx.sender
+        if self._unsettled and sender in self._unsettled:
+            self._settle_confirmed(sender)
         known = order.entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == QUEUED)
         validate_tx(tx, self._rules)
-        account = self._state.account(tx.sender)
-        sender_txs = order.by_sender.get(tx.sender)
+        account = self._state.account(sender)
+        sender_txs = order.by_sender.get(sender)
         if sender_txs is None:
-            sender_txs = order.new_sender(tx.sender, account)
+            sender_txs = order.new_sender(sender, account)
         else:
             # The account may have received coins since.
             sender_txs.balance = account.balance
-        old = sender_txs.find(tx.nonce)
-        if old is not None and self._taken and self._is_taken(old):
-            raise InTheMaking
-        self._check(tx, sender_txs, None if old is None else old.tx, nonce_gap)
-        entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), QUEUED, local)
-        entry.queued_since = self.up_s if queued_since is None else queued_since
+        # Almost always it is the sender's next one: nothing is wrong with its nonce then, and it replaces none.
+        old = None if tx.nonce == sender_txs.next_nonce else self._find_old(tx, sender_txs, nonce_gap)
+        if old is None and len(sender_txs) >= self._limits.per_sender:
+            most = self._limits.per_sender
+            raise SenderLimit(f"the sender has {most} transactions in the mempool, which is the most")
+        cost = sender_txs.check_funds(tx, None if old is None else old.tx)
+        since = self.up_s if queued_since is None else queued_since
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), cost, QUEUED, local, since)
         dropped: tuple[Drop, ...] = ()
         if old is not None:
             order.replace(sender_txs, old, entry)
@@ -215,12 +217,14 @@ class Mempool:
         """
         return self.admit(tx, received_at, queued_since=queued_since, nonce_gap=MAX_UINT64)
 
-    def _check(self, tx: Tx, sender_txs: SenderTxs, old: Tx | None, nonce_gap: int | None) -> None:
-        limits = self._limits
-        sender_txs.check_nonce(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
-        if old is None and len(sender_txs) >= limits.per_sender:
-            raise SenderLimit(f"the sender has {limits.per_sender} transactions in the mempool, which is the most")
-        sender_txs.check_funds(tx, old)
+    def _find_old(self, tx: Tx, sender_txs: SenderTxs, nonce_gap: int | None) -> Entry | None:
+        """The one that `tx` replaces, if there is one. Raises `TxRejected` or `InTheMaking`."""
+        old = sender_txs.find(tx.nonce)
+        if old is not None and self._taken and self._is_taken(old):
+            raise InTheMaking
+        gap = self._limits.nonce_gap if nonce_gap is None else nonce_gap
+        sender_txs.check_nonce(tx, None if old is None else old.tx, gap)
+        return old
 
     def _make_room(self, sender_txs: SenderTxs, newcomer: Entry) -> Drop:
         """Drop the worst queued one, or else the last in mining order. The new one must be better than it."""
@@ -398,7 +402,9 @@ class Mempool:
         return [self._drop(entry, "expired") for entry in self.order.queued_since(up_s)]
 
     def _show_counts(self) -> None:
-        self._board.show_counts(self.pending_count, self.order.queued_count)
+        # Not by `pending_count`: each admission passes here.
+        order = self.order
+        self._board.show_counts(order.pending_count - self._confirmed_here, order.queued_count)
 
     def _drop(self, entry: Entry, reason: DropReason) -> Drop:
         self.order.remove(entry, self.up_s)

@@ -352,6 +352,14 @@ def sync_file(file: int) -> None:
     check_linked(file)
 
 
+def begin_sync(file: int, offset: int, size: int) -> None:
+    """Have the system begin to write a part of the file to disk, where it can be asked to; `sync_file` must follow."""
+    if sys.platform == "linux" and not Syncs.are_left_out:
+        # It says that the part is not read soon, upon which Linux writes it out, and does not wait for that.
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(file, offset, size, os.POSIX_FADV_DONTNEED)
+
+
 def tell_slow_sync(began: float, path: str) -> None:
     """Log a sync that took longer than `SLOW_SYNC_S`; `began` is by the monotonic clock."""
     # A command that keeps no log would print it among its answers.

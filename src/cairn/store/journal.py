@@ -51,7 +51,7 @@ from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
     Frame,
     Scan,
-    create_segment,
+    SegmentDraft,
     encode_frame,
     list_segments,
     remove_drafts,
@@ -233,6 +233,8 @@ class Journal:
         """Its size: a frame that does not fit begins a new segment."""
         self._current = 0
         """Its number."""
+        self._following: SegmentDraft | None = None
+        """The segment after it, in the making."""
         self._sequence = 0
         """The number of the next frame, which goes on from segment to segment."""
         self._order = 0
@@ -368,6 +370,7 @@ class Journal:
             if self._unsynced or not self.holds_only_adds:
                 began = time.perf_counter()
                 self._write(b"".join(self._buffer), self._unsynced)
+                self._prepare_segment()
                 metrics.JOURNAL_SYNC.observe(time.perf_counter() - began)
                 self._unsynced.clear()
             self._buffer.clear()
@@ -402,6 +405,9 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+        if self._following is not None:
+            self._following.discard()
+            self._following = None
         self._failure = self._failure or f"the journal at {self._directory} is closed"
 
     def _check_usable(self) -> None:
@@ -433,16 +439,23 @@ class Journal:
         self._segments[self._current] += len(added)
         return frame
 
+    def _prepare_segment(self) -> None:
+        """Make a piece of the next segment, once half of this one is filled: all at once would take long."""
+        if 2 * self._offset > self._capacity:
+            if self._following is None:
+                self._following = SegmentDraft(self._directory, self._current + 1)
+            self._following.grow(self._segment_bytes)
+
     def _start_segment(self, frame_bytes: int) -> None:
         number = self._current + 1
         capacity = max(self._segment_bytes, SEGMENT_HEADER_SIZE + frame_bytes)
-        file = create_segment(self._directory, number, self._sequence, capacity)
+        draft, self._following = self._following or SegmentDraft(self._directory, number), None
+        file = draft.finish(self._sequence, capacity)
         if self._file >= 0:
             os.close(self._file)
         self._file, self._current = file, number
         self._offset, self._capacity = SEGMENT_HEADER_SIZE, capacity
-        self._segments[number] = 0
-        self._firsts[number] = self._sequence
+        self._segments[number], self._firsts[number] = 0, self._sequence
 
     def _retire(self) -> None:
         """Remove the oldest segments without unsettled transactions. If the journal is too large, move those first."""

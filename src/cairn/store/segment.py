@@ -7,7 +7,7 @@
               | payload | 1 to 32 bytes of 0xa5, up to the alignment
 
 A segment is made under another name, synced, and only then given its own: from its first moment on it has a header and
-its full size, and whatever lacks one of them is damaged.
+its full size, and whatever lacks one of them is damaged. It is made in pieces, while the one before it is filled.
 
 A frame is one write and one sync: all of it counts or nothing. The next frame is written only after that sync, so only
 the last frame can be torn, and nobody was told of it. What a torn write leaves is telling: the file was zeros before,
@@ -22,6 +22,7 @@ byte is 0xa5.)
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
@@ -29,11 +30,13 @@ from zlib import crc32
 import msgspec
 
 from cairn.domain.errors import Corrupt
-from cairn.store.directory import is_file, names_in, sync_directory, sync_file, write_at
+from cairn.store.directory import begin_sync, is_file, names_in, sync_directory, sync_file, write_at
 
 VERSION = 2
 SECTOR = 512
 ALIGNMENT = 32
+PIECE_BYTES = 256 << 10
+"""How much of a new segment is written at once: a fraction of a millisecond's work."""
 FILL = b"\xa5"
 
 _SEGMENT_NAME = re.compile(r"[0-9]{16}\.seg")
@@ -86,28 +89,56 @@ def remove_drafts(directory: Path) -> None:
             (directory / name).unlink()
 
 
-def create_segment(directory: Path, number: int, first_sequence: int, size: int) -> int:
-    """Make a segment of `size` bytes and put it on disk; returns the open file. Raises `OSError`.
+class SegmentDraft:
+    """A segment in the making. It may be written a piece at a time, since whoever submits waits for each piece.
 
     The space is written, not just reserved: then no append can find the disk full, and a sync has only data to write,
     not the file system's own record of which blocks have become valid.
     """
-    path = segment_path(directory, number)
-    draft = path.with_name(path.name + _DRAFT_SUFFIX)
-    header = _SEGMENT_HEADER.pack(_SEGMENT_MAGIC, VERSION, number, first_sequence, size)
-    file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        write_at(file, _checksummed(header), 0)
-        write_at(file, bytes(size - SEGMENT_HEADER_SIZE), SEGMENT_HEADER_SIZE)
-        sync_file(file)
-        draft.rename(path)
-        sync_directory(directory)
-    except BaseException:
-        os.close(file)
-        draft.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-        raise
-    return file
+
+    def __init__(self, directory: Path, number: int) -> None:
+        """Begin segment `number`. Raises `OSError`."""
+        self._number = number
+        self._path = segment_path(directory, number)
+        self._draft = self._path.with_name(self._path.name + _DRAFT_SUFFIX)
+        self._file = os.open(self._draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._written = SEGMENT_HEADER_SIZE
+        """How far there are zeros behind the header, which comes last."""
+
+    def grow(self, size: int) -> None:
+        """Write one more piece, unless it has `size` bytes. Raises `OSError`."""
+        if self._written < size:
+            start = self._written
+            self._write_piece(size)
+            begin_sync(self._file, start, self._written - start)
+
+    def finish(self, first_sequence: int, size: int) -> int:
+        """Put `size` bytes on disk, under the name of a segment; returns the open file. Raises `OSError`."""
+        header = _SEGMENT_HEADER.pack(_SEGMENT_MAGIC, VERSION, self._number, first_sequence, size)
+        try:
+            while self._written < size:
+                self._write_piece(size)
+            write_at(self._file, _checksummed(header), 0)
+            sync_file(self._file)
+            self._draft.rename(self._path)
+            sync_directory(self._path.parent)
+        except BaseException:
+            self.discard()
+            self._path.unlink(missing_ok=True)
+            raise
+        return self._file
+
+    def discard(self) -> None:
+        """Leave nothing of it behind."""
+        os.close(self._file)
+        # What cannot be removed now is removed by the next opening.
+        with suppress(OSError):
+            self._draft.unlink()
+
+    def _write_piece(self, size: int) -> None:
+        piece = bytes(min(PIECE_BYTES, size - self._written))
+        write_at(self._file, piece, self._written)
+        self._written += len(piece)
 
 
 def encode_frame(sequence: int, payload: bytes) -> bytes:

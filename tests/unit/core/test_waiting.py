@@ -8,7 +8,7 @@ import pytest
 
 from cairn.core.gateway import DroppedTx, PendingTx
 from cairn.core.service import HOUSEKEEPING_INTERVAL_S, Core
-from cairn.domain.errors import Reverting
+from cairn.domain.errors import NonceTooHigh, Reverting
 from tests.support.core_fixtures import open_core, opened_core, settings, signed
 
 pytestmark = pytest.mark.virtual_time
@@ -48,6 +48,22 @@ async def test_a_stepped_clock_drops_nothing(tmp_path: Path, monkeypatch: pytest
         step_clock(monkeypatch, 365 * 24 * HOUR_S)
         await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
         assert await is_kept(core) == (True, True)
+
+
+async def test_each_is_received_when_it_came_whatever_was_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened_core(tmp_path, HALTED) as core:
+        # No sync follows it, so nothing that comes later shares one with it.
+        with pytest.raises(NonceTooHigh):
+            await core.submit(signed(500))
+        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S - 1)
+        step_clock(monkeypatch, HOUR_S)
+        await core.submit(BEHIND_A_GAP)
+        entry = core._pool.find(BEHIND_A_GAP.hash)
+        assert entry is not None
+        assert entry.received_at == pytest.approx(time.time(), abs=60)
+        assert entry.queued_since == HOUSEKEEPING_INTERVAL_S - 1
 
 
 async def test_an_outage_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,8 @@ class Filled:
     def entry(self, sender: int, nonce: int) -> Entry:
         self.seq += 1
         price = self.random.choice([10, 10, 11, 20, 50])
-        return Entry(transfer(sender, nonce, gas_price=price, value=self.seq), 0, bid_of(price, self.seq))
+        tx = transfer(sender, nonce, gas_price=price, value=self.seq)
+        return Entry(tx, 0, bid_of(price, self.seq), tx.cost)
 
     def fill(self, count: int) -> None:
         for _ in range(count):
@@ -114,7 +115,7 @@ def test_pays_more_looks_at_the_price_alone() -> None:
 
 def test_a_ranking_is_sorted_whatever_the_order_of_additions() -> None:
     ranking = Ranking()
-    entries = {number: Entry(transfer(1, number), 0, number) for number in (30, 10, 20)}
+    entries = {number: Entry(transfer(1, number), 0, number, 0) for number in (30, 10, 20)}
     for number, entry in entries.items():
         ranking.add(number, entry)
     assert list(ranking.entries_from(0)) == [entries[10], entries[20], entries[30]]
@@ -137,7 +138,8 @@ def test_removing_an_unknown_number_raises() -> None:
 
 
 def entry(nonce: int) -> Entry:
-    return Entry(transfer(1, nonce), 0, bid_of(10, nonce))
+    tx = transfer(1, nonce)
+    return Entry(tx, 0, bid_of(10, nonce), tx.cost)
 
 
 def some_sender() -> tuple[SenderTxs, dict[int, Entry]]:

@@ -330,6 +330,30 @@ def test_a_segment_whose_making_was_interrupted_is_removed(tmp_path: Path) -> No
     assert not draft.exists()
 
 
+def test_the_next_segment_is_made_while_this_one_is_filled(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path, 4096)
+    draft = tmp_path / f"{segment_path(tmp_path, 2).name}.new"
+    sizes = []
+    for tx in txs(15):
+        append(journal, [tx])
+        journal.sync()
+        sizes.append(draft.stat().st_size if draft.exists() else 0)
+    # Not before half of the first one is filled, and once more in the second.
+    assert sizes == [0] * 5 + [4096] * 6 + [0] * 4
+    assert list_segments(tmp_path) == [1, 2]
+    assert recovered(tmp_path) == txs(15)
+
+
+def test_a_segment_in_the_making_goes_with_its_journal(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path, 1024)
+    append(journal, txs(2))
+    journal.sync()
+    assert len(list(tmp_path.iterdir())) == 2
+    journal.close()
+    assert list_segments(tmp_path) == [1]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_a_journal_shorter_than_its_bounds_is_corrupt(tmp_path: Path) -> None:
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")

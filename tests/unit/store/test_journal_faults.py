@@ -12,7 +12,7 @@ from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import Tx
 from cairn.store.directory import sync_file
 from cairn.store.journal import Journal
-from cairn.store.segment import list_segments
+from cairn.store.segment import list_segments, segment_path
 from tests.support.disk import files_of, no_file_beyond, only_file
 from tests.support.journals import Unbounded, append, open_journal
 from tests.support.transfers import transfer
@@ -124,15 +124,27 @@ def test_a_watermark_that_cannot_be_written_is_named_without_an_error_code(tmp_p
 
 def test_no_room_for_the_next_segment_is_found_before_anything_is_answered(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, 1024)
-    accepted = append_transfers(journal, 0, 3)
+    accepted = append_transfers(journal, 0, 1)
     journal.sync()
-    append_transfers(journal, 3, 3)
+    append_transfers(journal, 1, 3)
     with no_file_beyond(600), pytest.raises(StoreUnavailable, match="File too large"):
         journal.sync()
     journal.close()
     assert len(list_segments(tmp_path)) == 1
     journal = open_journal(tmp_path, 1024)
     assert [entry.tx for entry in journal.recovered] == accepted
+    journal.close()
+
+
+def test_no_room_for_a_segment_that_is_made_in_advance_ends_the_journal(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path, 1024)
+    written = append_transfers(journal, 0, 3)
+    with no_file_beyond(1000), pytest.raises(StoreUnavailable, match="File too large"):
+        journal.sync()
+    journal.close()
+    assert [path.name for path in tmp_path.iterdir()] == [segment_path(tmp_path, 1).name]
+    journal = open_journal(tmp_path, 1024)
+    assert [entry.tx for entry in journal.recovered] == written
     journal.close()
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from cairn.domain.errors import Corrupt
 from cairn.store.segment import (
+    PIECE_BYTES,
     SEGMENT_HEADER_SIZE,
-    create_segment,
+    SegmentDraft,
     encode_frame,
     frame_size,
     list_segments,
@@ -29,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 def write_segment(directory: Path, frames: bytes) -> Path:
     path = segment_path(directory, 3)
     if not path.exists():
-        os.close(create_segment(directory, 3, FIRST, SIZE))
+        os.close(SegmentDraft(directory, 3).finish(FIRST, SIZE))
     change(path, SEGMENT_HEADER_SIZE, frames.ljust(SIZE - SEGMENT_HEADER_SIZE, b"\0"))
     return path
 
@@ -195,5 +196,32 @@ def test_a_torn_frame_whose_data_looks_like_a_later_frame_is_torn(tmp_path: Path
 
 def test_a_segment_that_cannot_be_made_whole_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        create_segment(tmp_path / "missing", 1, 0, SIZE)
+        SegmentDraft(tmp_path / "missing", 1)
+    draft = SegmentDraft(tmp_path, 1)
+    draft.grow(SIZE)
+    # No file can be renamed to a directory.
+    segment_path(tmp_path, 1).mkdir()
+    with pytest.raises(OSError, match="directory"):
+        draft.finish(0, SIZE)
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == []
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 2, 3, 4])
+def test_a_segment_that_was_made_in_pieces_is_as_one_that_was_made_at_once(tmp_path: Path, pieces: int) -> None:
+    size = 2 * PIECE_BYTES + 100
+    draft = SegmentDraft(tmp_path, 7)
+    for _ in range(pieces):
+        draft.grow(size)
+        assert list_segments(tmp_path) == []
+    os.close(draft.finish(FIRST, size))
+    content = segment_path(tmp_path, 7).read_bytes()
+    assert len(content) == size
+    assert not content[SEGMENT_HEADER_SIZE:].strip(b"\0")
+    assert (scan_segment(segment_path(tmp_path, 7)).first_sequence, list_segments(tmp_path)) == (FIRST, [7])
+
+
+def test_of_a_segment_that_is_not_needed_nothing_is_left(tmp_path: Path) -> None:
+    draft = SegmentDraft(tmp_path, 1)
+    draft.grow(SIZE)
+    draft.discard()
     assert list(tmp_path.iterdir()) == []

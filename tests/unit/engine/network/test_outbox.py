@@ -310,7 +310,7 @@ def longest(nonce: int) -> Tx:
 
 
 def test_a_batch_of_the_longest_transfers_fits_into_one_transaction_of_cometbft(scene: Scene) -> None:
-    entries = [Entry(longest(nonce), 0, nonce) for nonce in range(2 * MOST)]
+    entries = [Entry(longest(nonce), 0, nonce, 0) for nonce in range(2 * MOST)]
     end = scene.outbox._end_of_batch(entries, 0)
     bundle = encode_bundle([encode_tx(entry.tx, MAX_UINT64) for entry in entries[:end]])
     # Not much smaller than need be, and never one that CometBFT refuses.
@@ -319,7 +319,7 @@ def test_a_batch_of_the_longest_transfers_fits_into_one_transaction_of_cometbft(
 
 
 def test_transfers_without_data_are_sent_512_at_a_time(scene: Scene) -> None:
-    entries = [Entry(structs.replace(longest(nonce), data=b""), 0, nonce) for nonce in range(2 * MOST)]
+    entries = [Entry(structs.replace(longest(nonce), data=b""), 0, nonce, 0) for nonce in range(2 * MOST)]
     assert scene.outbox._end_of_batch(entries, 0) == MOST
     bundle = encode_bundle([encode_tx(entry.tx, MAX_UINT64) for entry in entries[:MOST]])
     assert len(bundle) <= MOST_BYTES + 1
