@@ -57,6 +57,7 @@ from cairn.store.segment import (
     remove_drafts,
     scan_segment,
     segment_path,
+    with_another_piece,
 )
 
 SEGMENT_BYTES: Final = 4 << 20
@@ -442,9 +443,8 @@ class Journal:
     def _prepare_segment(self) -> None:
         """Make a piece of the next segment, once half of this one is filled: all at once would take long."""
         if 2 * self._offset > self._capacity:
-            if self._following is None:
-                self._following = SegmentDraft(self._directory, self._current + 1)
-            self._following.grow(self._segment_bytes)
+            number, size = self._current + 1, self._segment_bytes
+            self._following = with_another_piece(self._following, self._directory, number, size)
 
     def _start_segment(self, frame_bytes: int) -> None:
         number = self._current + 1

@@ -141,6 +141,21 @@ class SegmentDraft:
         self._written += len(piece)
 
 
+def with_another_piece(draft: SegmentDraft | None, directory: Path, number: int, size: int) -> SegmentDraft | None:
+    """The draft of the segment, begun if there is none, and one piece longer; None where there is no room for it.
+
+    Whether there is room is decided when the segment is needed: what was accepted before stays accepted.
+    """
+    try:
+        draft = draft or SegmentDraft(directory, number)
+        draft.grow(size)
+    except OSError:
+        if draft is not None:
+            draft.discard()
+        return None
+    return draft
+
+
 def encode_frame(sequence: int, payload: bytes) -> bytes:
     header = _checksummed(_FRAME_HEADER.pack(_FRAME_MAGIC, len(payload), sequence, crc32(payload)))
     return header + payload + FILL * (ALIGNMENT - (FRAME_HEADER_SIZE + len(payload)) % ALIGNMENT)
