@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.support.abci_grammar import check_run, read_runs
-from tests.support.cometbft import BINARY, STOCK_BINARY, Away, CometBFT, Rejected
+from tests.support.cometbft import Away, CometBFT, Rejected
 from tests.support.counter_app import GENESIS_HASH, MALFORMED, State
 from tests.support.network import scratch_parent
 from tests.support.node_process import wait_until
@@ -33,11 +33,11 @@ ROOT = Path(__file__).parents[2]
 class Chain:
     """The counter application and its CometBFT, each its own process."""
 
-    def __init__(self, directory: Path, binary: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.log = directory / "app.log"
         self.socket = directory / "app.sock"
-        self.comet = CometBFT(directory, self.socket, binary)
+        self.comet = CometBFT(directory, self.socket)
         self.app: subprocess.Popen[bytes] | None = None
         self.comet.init()
 
@@ -51,8 +51,8 @@ class Chain:
         wait_until(self._answers, PATIENCE_S, "CometBFT to answer")
 
     def _end_orphan(self) -> None:
-        """A stock CometBFT that has lost its application exits, except when that happened as it was about to call it:
-        the call then waits for ever, and so does the exit."""
+        """A CometBFT that has lost its application exits, except when that happened as it was about to call it: the
+        call then waits for ever, and so does the exit."""
         with suppress(TimeoutError):
             wait_until(lambda: not self.comet.running, 2, "CometBFT to exit")
         self.comet.end(signal.SIGKILL)
@@ -113,11 +113,11 @@ class Chain:
             check_run(run)
 
 
-@pytest.fixture(params=[BINARY, STOCK_BINARY], ids=["ours", "stock"])
-def chain(cometbft_tools: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+@pytest.fixture
+def chain(cometbft_tools: Path) -> Iterator[Chain]:
     # Not pytest's own directory: its path is too long for a unix socket.
     with tempfile.TemporaryDirectory(prefix="cairn-", dir=scratch_parent()) as directory:
-        made = Chain(Path(directory), request.param)
+        made = Chain(Path(directory))
         try:
             yield made
         finally:

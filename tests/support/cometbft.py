@@ -15,8 +15,6 @@ from tests.support.pace import PATIENCE_S
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 BINARY = TOOLS / "bin" / "cometbft"
-STOCK_BINARY = TOOLS / "stock" / "cometbft"
-"""The same version as it is released, which an operator may use."""
 
 FAST: dict[str, str | bool] = {
     "consensus.timeout_propose": "500ms",
@@ -52,9 +50,8 @@ def configure(config: Path, settings: Mapping[str, str | bool]) -> None:
 class CometBFT:
     """One node in `home`; its RPC is a unix socket there, so no two of them share a port."""
 
-    def __init__(self, home: Path, application: Path, binary: Path = BINARY) -> None:
+    def __init__(self, home: Path, application: Path) -> None:
         """`home` must be short: it holds a unix socket. `application` is where the ABCI server listens."""
-        self._binary = binary
         self._home = home
         self._application = application
         self._rpc = home / "rpc.sock"
@@ -62,7 +59,7 @@ class CometBFT:
 
     def init(self, settings: Mapping[str, str | bool] = FAST) -> None:
         """Make keys and the genesis of a chain whose only validator is this node."""
-        subprocess.run([self._binary, "init", "--home", self._home], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([BINARY, "init", "--home", self._home], check=True, stdout=subprocess.DEVNULL)
         configure(self._home / "config" / "config.toml", settings)
 
     def start(self) -> None:
@@ -71,7 +68,7 @@ class CometBFT:
         with (self._home / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *(self._binary, "start", "--home", self._home),
+                    *(BINARY, "start", "--home", self._home),
                     *("--abci", "socket", "--proxy_app", f"unix://{self._application}"),
                     *("--rpc.laddr", f"unix://{self._rpc}", "--p2p.laddr", "tcp://127.0.0.1:0"),
                 ],
