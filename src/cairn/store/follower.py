@@ -96,6 +96,9 @@ class FollowerStore(ChainReader):
             except NodeError as error:
                 # A file is gone: the primary has moved on; or it is damage, and then the next attempt fails, too.
                 failure = error
+        # An attempt may have taken in that blocks were removed, and their heights were told before. All others are
+        # shown as before.
+        self.base = max(self.base, min(self.watermark.oldest(), self.visible))
         raise failure or StoreUnavailable(f"block {target} is on disk, but the store at {self._path} does not show it")
 
     def close(self) -> None:

@@ -1,12 +1,13 @@
 """Removing old blocks."""
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cairn.domain.errors import Corrupt
+from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import Address, TxHash
 from cairn.store import keys, prune
 from cairn.store.chain import ChainStore
@@ -149,6 +150,26 @@ def test_followers_never_look_below_the_base(chain: ChainStore, tmp_path: Path) 
     assert follower.find_header(5) is None
     assert history_of(follower, PEOPLE[1], None, 100)[-1][0] == 6
     assert follower.account(PEOPLE[1]) == chain.account(PEOPLE[1])
+    follower.close()
+
+
+def test_a_follower_whose_catch_up_fails_does_not_look_below_the_base(
+    chain: ChainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow_signed(chain, 8)
+    follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
+    chain.prune(6, rest)
+    grow_signed(chain, 1)
+    sizes = itertools.count()
+    # As while the primary replaces files without end.
+    monkeypatch.setattr(follower, "_manifest_stamp", lambda: (follower._manifest, next(sizes)))
+    with pytest.raises(StoreUnavailable):
+        follower.catch_up()
+    # What was removed was taken in.
+    assert database_of(follower).get(keys.TX_HASHES, keys.encode_height(2)) is None
+    assert (follower.base, follower.visible) == (6, 8)
+    assert follower.find_header(5) is None
+    assert len(follower.tx_hashes(7)) > 0
     follower.close()
 
 
