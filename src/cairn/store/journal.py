@@ -50,14 +50,13 @@ from cairn.store.directory import is_there, make_directory, sync_directory, sync
 from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
     Frame,
+    NextSegment,
     Scan,
-    SegmentDraft,
     encode_frame,
     list_segments,
     remove_drafts,
     scan_segment,
     segment_path,
-    with_another_piece,
 )
 
 SEGMENT_BYTES: Final = 4 << 20
@@ -234,8 +233,7 @@ class Journal:
         """Its size: a frame that does not fit begins a new segment."""
         self._current = 0
         """Its number."""
-        self._following: SegmentDraft | None = None
-        """The segment after it, in the making."""
+        self._next_segment = NextSegment(directory)
         self._sequence = 0
         """The number of the next frame, which goes on from segment to segment."""
         self._order = 0
@@ -371,8 +369,10 @@ class Journal:
             if self._unsynced or not self.holds_only_adds:
                 began = time.perf_counter()
                 self._write(b"".join(self._buffer), self._unsynced)
-                self._prepare_segment()
                 metrics.JOURNAL_SYNC.observe(time.perf_counter() - began)
+                if 2 * self._offset > self._capacity:
+                    # A piece with each sync: whoever submits would wait for all of it at once.
+                    self._next_segment.grow(self._current + 1, self._segment_bytes)
                 self._unsynced.clear()
             self._buffer.clear()
             self.holds_only_adds = True
@@ -406,9 +406,7 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-        if self._following is not None:
-            self._following.discard()
-            self._following = None
+        self._next_segment.discard()
         self._failure = self._failure or f"the journal at {self._directory} is closed"
 
     def _check_usable(self) -> None:
@@ -440,17 +438,10 @@ class Journal:
         self._segments[self._current] += len(added)
         return frame
 
-    def _prepare_segment(self) -> None:
-        """Make a piece of the next segment, once half of this one is filled: all at once would take long."""
-        if 2 * self._offset > self._capacity:
-            number, size = self._current + 1, self._segment_bytes
-            self._following = with_another_piece(self._following, self._directory, number, size)
-
     def _start_segment(self, frame_bytes: int) -> None:
         number = self._current + 1
         capacity = max(self._segment_bytes, SEGMENT_HEADER_SIZE + frame_bytes)
-        draft, self._following = self._following or SegmentDraft(self._directory, number), None
-        file = draft.finish(self._sequence, capacity)
+        file = self._next_segment.finish(number, self._sequence, capacity)
         if self._file >= 0:
             os.close(self._file)
         self._file, self._current = file, number

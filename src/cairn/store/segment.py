@@ -141,19 +141,39 @@ class SegmentDraft:
         self._written += len(piece)
 
 
-def with_another_piece(draft: SegmentDraft | None, directory: Path, number: int, size: int) -> SegmentDraft | None:
-    """The draft of the segment, begun if there is none, and one piece longer; None where there is no room for it.
+class NextSegment:
+    """The segment after the one that is being filled, made in advance, a piece at a time.
 
-    Whether there is room is decided when the segment is needed: what was accepted before stays accepted.
+    Whether there is room for it is decided when it is needed: until then, what cannot be written refuses nothing.
     """
-    try:
-        draft = draft or SegmentDraft(directory, number)
-        draft.grow(size)
-    except OSError:
-        if draft is not None:
-            draft.discard()
-        return None
-    return draft
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._draft: SegmentDraft | None = None
+        self._has_failed = False
+
+    def grow(self, number: int, size: int) -> None:
+        """Make one more piece, unless one could not be made."""
+        if self._has_failed:
+            return
+        try:
+            self._draft = self._draft or SegmentDraft(self._directory, number)
+            self._draft.grow(size)
+        except OSError:
+            # Others may need the space that is left.
+            self.discard()
+            self._has_failed = True
+
+    def finish(self, number: int, first_sequence: int, size: int) -> int:
+        """Put it on disk; returns the open file. The next one is then the one after it. Raises `OSError`."""
+        draft = self._draft or SegmentDraft(self._directory, number)
+        self._draft, self._has_failed = None, False
+        return draft.finish(first_sequence, size)
+
+    def discard(self) -> None:
+        if self._draft is not None:
+            self._draft.discard()
+            self._draft = None
 
 
 def encode_frame(sequence: int, payload: bytes) -> bytes:

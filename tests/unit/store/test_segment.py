@@ -7,6 +7,7 @@ from cairn.domain.errors import Corrupt
 from cairn.store.segment import (
     PIECE_BYTES,
     SEGMENT_HEADER_SIZE,
+    NextSegment,
     SegmentDraft,
     encode_frame,
     frame_size,
@@ -14,6 +15,7 @@ from cairn.store.segment import (
     scan_segment,
     segment_path,
 )
+from tests.support.disk import no_file_beyond
 
 SIZE = 4096
 PAYLOADS = [b"\x07", b"a" * 7, b"\xff" * 1500, b"\x01" * 40]
@@ -225,3 +227,22 @@ def test_of_a_segment_that_is_not_needed_nothing_is_left(tmp_path: Path) -> None
     draft.grow(SIZE)
     draft.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_segment_that_cannot_be_made_in_advance_is_made_when_it_is_needed(tmp_path: Path) -> None:
+    size = 3 * PIECE_BYTES
+    following = NextSegment(tmp_path)
+    following.grow(1, size)
+    with no_file_beyond(PIECE_BYTES):
+        following.grow(1, size)
+    # Nothing of it takes up space, and it is not tried again: others may need the space that is left.
+    following.grow(1, size)
+    assert list(tmp_path.iterdir()) == []
+    os.close(following.finish(1, FIRST, size))
+    assert segment_path(tmp_path, 1).stat().st_size == size
+    # The one after it is again made in advance.
+    following.grow(2, size)
+    assert len(list(tmp_path.iterdir())) == 2
+    following.discard()
+    assert list_segments(tmp_path) == [1]
+    assert len(list(tmp_path.iterdir())) == 1

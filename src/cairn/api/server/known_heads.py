@@ -19,6 +19,10 @@ MAX_HEAD_BYTES = 1_024
 """Most have some 200."""
 
 
+NO_BODY = -1
+"""Of a POST with an empty body it is 0."""
+
+
 class KnownHead(NamedTuple):
     """What the parser and the checks have made of a head."""
 
@@ -26,6 +30,7 @@ class KnownHead(NamedTuple):
     headers: list[Header]
     fields: dict[bytes, bytes]
     body_bytes: int
+    """`NO_BODY` of a read."""
     route: HotRoute
 
 
@@ -33,7 +38,7 @@ class KnownHeads(dict[bytes, KnownHead]):
     """Remembers heads of requests for hot routes. What they mean depends on their bytes and the settings alone.
 
     Of a POST, the key is the head without the empty line at its end; of a GET, all that follows the target and a space.
-    So neither can be taken for the other.
+    A client may send either in the place of the other, so whoever looks one up must look at `body_bytes`, too.
     """
 
     def learn(self, data: bytes, request: Exchange) -> bool:
@@ -53,13 +58,13 @@ class KnownHeads(dict[bytes, KnownHead]):
         ):
             return False
         if head.startswith(b"%b%b " % (GET, request.target)):
-            key = head[len(GET) + len(request.target) + 1 :]
+            key, body_bytes = head[len(GET) + len(request.target) + 1 :], NO_BODY
         elif head.startswith(POST) and len(body) == int(request.fields.get(b"content-length", b"-1")):
-            key = head.removesuffix(HEAD_END)
+            key, body_bytes = head.removesuffix(HEAD_END), len(body)
         else:
             return False
         if len(self) >= MAX_HEADS:
             # Who sends another one each time makes the rest be parsed once more, and that costs little.
             self.clear()
-        self[key] = KnownHead(request.target, request.headers, request.fields, len(body), request.route)
+        self[key] = KnownHead(request.target, request.headers, request.fields, body_bytes, request.route)
         return True

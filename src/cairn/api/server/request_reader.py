@@ -17,7 +17,7 @@ from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.http_heads import Header, check_framing, split_target
-from cairn.api.server.known_heads import GET, HEAD_END
+from cairn.api.server.known_heads import GET, HEAD_END, NO_BODY
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
@@ -136,8 +136,11 @@ class RequestReader:
             except ValueError:
                 return False
             known = self._known_heads.get(rest)
-            route = self._find_read(target) if known is not None else None
-            if known is None or route is None:
+            # Not of a POST, which its client has put behind a GET's target.
+            if known is None or known.body_bytes != NO_BODY:
+                return False
+            route = self._find_read(target)
+            if route is None:
                 return False
             request.method, request.target, request.route = "GET", target, route
             _, request.headers, request.fields, _, _ = known

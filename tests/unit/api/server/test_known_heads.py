@@ -112,6 +112,18 @@ async def test_a_read_is_answered_alike_with_and_without_known_heads(server: Res
         assert answers[0] == answers[1] != b""
 
 
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"], ids=["without an end", "with its end"])
+async def test_the_head_of_a_post_behind_a_target_is_none_of_a_read(server: RestServer, end: bytes) -> None:
+    head = post_tx(signed(0)).partition(b"\r\n\r\n")[0]
+    async with server.client() as client:
+        await submit(server, client, 0)
+    assert head in server.server._state.known_heads
+    async with server.client() as client:
+        client.write(b"GET /health " + head + end)
+        client.finish()
+        assert b" 200 OK" not in await client.rest()
+
+
 async def test_another_header_is_another_head(parsed: Parsed, server: RestServer) -> None:
     async with server.client() as client:
         await submit(server, client, 0)
