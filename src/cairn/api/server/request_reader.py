@@ -136,7 +136,7 @@ class RequestReader:
             except ValueError:
                 return False
             known = self._known_heads.get(rest)
-            # Not of a POST, which its client has put behind a GET's target.
+            # Not of a POST, which its client has put behind the target of a GET.
             if known is None or known.body_bytes != NO_BODY:
                 return False
             route = self._find_read(target)
