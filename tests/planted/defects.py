@@ -37,7 +37,7 @@ DEFECTS = (
             return
 """,
         shown_as=("lost",),
-        seeds=(506456969,),
+        seeds=(726208580,),
     ),
     Defect(
         "a drop is told before its sync",
@@ -175,7 +175,7 @@ DEFECTS = (
         "        gas_used = self.gas_used + gas\n",
         "        gas_used = self.gas_used + TRANSFER_GAS\n",
         shown_as=("model",),
-        seeds=(506456969,),
+        seeds=(726208580,),
     ),
     Defect(
         "the account before a new one keeps its leaf after a kill",

@@ -173,5 +173,6 @@ def test_no_answer_fails_and_no_block_is_missed_when_nodes_are_killed(
     assert "Offline" not in connections
     assert "Connecting" in connections, "the page was at no node that was killed"
     assert any(follower.gaps_s for follower in crowd.followers), "no socket was at a node that was killed"
-    for heights in (followed.heights, heights_in(output), shown[::-1], *(each.heights for each in crowd.followers)):
-        assert are_without_gap(heights)
+    seen = {"client": followed.heights, "cairn watch": heights_in(output), "page": shown[::-1]}
+    seen |= {f"socket {number}": each.heights for number, each in enumerate(crowd.followers)}
+    assert {who: heights for who, heights in seen.items() if not are_without_gap(heights)} == {}
