@@ -479,3 +479,56 @@ def test_qr_codes_hold_what_they_show(modules: Modules) -> None:
         content = bytes(codewords[:55]).hex()
         size = int(content[1:3], 16)
         assert (content[0], bytes.fromhex(content[3 : 3 + 2 * size]).decode()) == ("4", text)
+
+
+READINGS = """
+const real = [window.WebSocket, window.fetch, window.setInterval];
+const sockets = [];
+window.WebSocket = class extends EventTarget {
+  static OPEN = 1;
+  readyState = 1;
+  constructor() {
+    super();
+    sockets.push(this);
+  }
+  send() {}
+};
+window.setInterval = () => 0;
+let head = 2;
+let held = null;
+const header = (height) => ({ blockHeight: height, hash: "0x" + height, timestamp: height, transactionCount: 0 });
+window.fetch = async (path) => {
+  const { pathname, searchParams } = new URL(path, location.origin);
+  const heights = Array.from({ length: head + 1 }, (_, index) => head - index);
+  const blocks = heights.slice(0, Number(searchParams.get("limit"))).map(header);
+  if (held && pathname === "/blocks") await new Promise((resolve) => held.push(resolve));
+  const answer = pathname === "/chain" ? { engine: "cometbft", head: header(head) } : blocks;
+  return new Response(JSON.stringify(answer), { headers: { "content-type": "application/json" } });
+};
+const until = async (isDone) => {
+  while (!isDone()) await new Promise((resolve) => setTimeout(resolve, 10));
+};
+try {
+  const live = new it.Live();
+  live.start();
+  const [socket] = sockets;
+  socket.dispatchEvent(new Event("open"));
+  await until(() => live.connection === "live");
+  [head, held] = [4, []];
+  const event = '{"event":"newBlock","blockHeight":3,"hash":"0x3"}';
+  socket.dispatchEvent(new MessageEvent("message", { data: event }));
+  socket.dispatchEvent(new Event("open"));
+  await until(() => held.length === 2);
+  const both = held;
+  held = null;
+  both.forEach((resolve) => resolve());
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  return live.blocks.map(({ blockHeight }) => Number(blockHeight));
+} finally {
+  [window.WebSocket, window.fetch, window.setInterval] = real;
+}"""
+
+
+def test_two_readings_at_once_show_each_block_once(modules: Modules) -> None:
+    """A page that has just come back to its node may hear of a block while it reads what it has missed."""
+    assert modules.run("live", READINGS, None) == [4, 3, 2, 1, 0]

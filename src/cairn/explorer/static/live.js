@@ -143,6 +143,11 @@ export class Live extends EventTarget {
         let { items } = await listBlocks({ limit: isNear ? missing + 2n : RECENT });
         const joint = newest ? items.findIndex((block) => block.hash === newest.hash) : -1;
         if (joint < 0 && isNear) ({ items } = await listBlocks({ limit: RECENT }));
+        // Another reading was faster, as after a reconnection: what was read here need not join its blocks.
+        if (this.blocks[0] !== newest) {
+            await this.#load(isReverted);
+            return;
+        }
         // Behind a proxy, a node of the network may answer that has yet to get the newest blocks: they stay.
         const isBehind = joint < 0 && this.blocks.some(({ hash }) => hash === items[0].hash);
         if (isBehind && chain.engine !== "embedded") return;
