@@ -15,17 +15,17 @@ from cairn.domain.transactions import decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.history import Search, Step, count_sent, search_history
-from cairn.store.keys import HASH_SIZE, NEVER, Location, Version, split_hashes
+from cairn.store.keys import HASH_SIZE, NEVER, BlockMark, Location, Version, split_hashes
 from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
 TREE_CACHE_BYTES = 8 * 1024 * 1024
 """Some dozen blocks of 10,000 transactions."""
-CACHED_BLOCK_HASHES = 16_384
-"""About 3 MB when full. Every answer about a transaction names the hash of its block."""
+CACHED_MARKS = 16_384
+"""About 4 MB when full. Every answer about a transaction names its block's hash, and one of JSON-RPC the time, too."""
 CACHED_HEADERS = 1_024
-"""About a megabyte. JSON-RPC shows a part of the header with each transaction."""
+"""About a megabyte."""
 CACHED_ACCOUNTS = 10_000
 """About four megabytes."""
 ASKED_AT_ONCE = 200
@@ -103,7 +103,7 @@ class ChainReads(ABC):
         """As of the latest height that was shown when they were read, which is with them."""
         self._headers: LruCache[int, tuple[BlockHash, BlockHeader]] = LruCache(CACHED_HEADERS)
         self._growing = CommonWork()
-        self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(self._read_block_hash)
+        self._mark = lru_cache(CACHED_MARKS)(self._read_mark)
 
     @abstractmethod
     def why_unavailable(self) -> Unavailable:
@@ -158,13 +158,17 @@ class ChainReads(ABC):
         return found
 
     def block_hash(self, height: int) -> BlockHash:
-        return self._block_hash(height)
+        return self._mark(height).hash
 
-    def _read_block_hash(self, height: int) -> BlockHash:
+    def block_mark(self, height: int) -> BlockMark:
+        """The hash and the timestamp of a block that is known to exist. Raises `BlockNotFound` if it is not kept."""
+        return self._mark(height)
+
+    def _read_mark(self, height: int) -> BlockMark:
         recent = self._recent.find(height)
         if recent is not None:
-            return recent.hash
-        found = self._shown_reader_at(height).find_block_hash(height)
+            return BlockMark(recent.hash, recent.header.timestamp)
+        found = self._shown_reader_at(height).find_mark(height)
         if found is None:
             raise _missing(height)
         return found

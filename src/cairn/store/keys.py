@@ -61,7 +61,7 @@ from typing import Final
 import msgspec
 
 from cairn.domain.errors import Corrupt
-from cairn.domain.headers import decode_header, encode_header
+from cairn.domain.headers import decode_header, encode_header, read_timestamp
 from cairn.domain.steps import Steps, in_groups
 from cairn.domain.transactions import TX_RECORD_SIZE, record_end
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Tx, TxHash
@@ -171,6 +171,13 @@ class StoredHead(msgspec.Struct, frozen=True):
     hash: BlockHash
 
 
+class BlockMark(msgspec.Struct, frozen=True, gc=False):
+    """What an answer about a transaction tells of its block, besides the height."""
+
+    hash: BlockHash
+    timestamp: int
+
+
 def decode_height(value: bytes) -> int:
     try:
         return int(_HEIGHT.unpack(value)[0])
@@ -192,6 +199,11 @@ def encode_stored_header(block_hash: BlockHash, header: BlockHeader) -> bytes:
 
 def decode_stored_header(value: bytes) -> tuple[BlockHash, BlockHeader]:
     return BlockHash(value[:HASH_SIZE]), decode_header(value[HASH_SIZE:])
+
+
+def decode_stored_mark(value: bytes) -> BlockMark:
+    """What `BlockMark` has of a stored header. Raises `Corrupt`."""
+    return BlockMark(decode_stored_hash(value), read_timestamp(value, HASH_SIZE))
 
 
 def decode_stored_hash(value: bytes) -> BlockHash:

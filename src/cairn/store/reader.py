@@ -12,7 +12,7 @@ from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
-from cairn.store.keys import CHUNK_RECORDS, Location, Version
+from cairn.store.keys import CHUNK_RECORDS, BlockMark, Location, Version
 from cairn.store.rocks import Database
 
 
@@ -38,6 +38,13 @@ class ChainReader:
             return None
         value = self._database.get(keys.HEADERS, keys.encode_height(height))
         return None if value is None else keys.decode_stored_hash(value)
+
+    def find_mark(self, height: int) -> BlockMark | None:
+        """As `find_block_hash`, with the timestamp."""
+        if not self.base <= height <= self.visible:
+            return None
+        value = self._database.get(keys.HEADERS, keys.encode_height(height))
+        return None if value is None else keys.decode_stored_mark(value)
 
     def find_height(self, block_hash: BlockHash) -> int | None:
         value = self._database.get(keys.BLOCK_INDEX, block_hash)

@@ -312,8 +312,8 @@ async def test_a_block_that_is_asked_for_again_is_not_read_again(
     assert view.find_block(block_hash) is first is not None
 
 
-async def test_block_hashes_do_not_pile_up(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cairn.api.chain_reads.CACHED_BLOCK_HASHES", 2)
+async def test_marks_of_blocks_do_not_pile_up(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.api.chain_reads.CACHED_MARKS", 2)
     (tmp_path / "scratch").mkdir()
     view = ChainView(tmp_path / "scratch")
     connect(core, view)
@@ -322,7 +322,7 @@ async def test_block_hashes_do_not_pile_up(core: Core, tmp_path: Path, monkeypat
         make_block(core)
         view.on_commit(nonce + 1)
     assert len({view.block_hash(height) for height in range(5)}) == 5
-    assert view._block_hash.cache_info().currsize == 2
+    assert view._mark.cache_info().currsize == 2
     view.close()
 
 

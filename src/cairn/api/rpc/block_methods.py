@@ -105,7 +105,7 @@ class BlockMethods(MethodGroup):
                 return None
             shown = block_object(block_hash, header, [])
             if full:
-                place = BlockPlace(block_hash, header, 0)
+                place = BlockPlace(block_hash, height, header.timestamp, 0)
                 items = [
                     _encode(transaction_object(tx, header.chain_id, place.at(position)))
                     for position, tx in enumerate(map(decode_record, self._view.tx_records(height)))
@@ -129,7 +129,7 @@ class BlockMethods(MethodGroup):
             if height is None:
                 return None
             block_hash, header = self._view.get_header(height)
-            place = BlockPlace(block_hash, header, 0)
+            place = BlockPlace(block_hash, height, header.timestamp, 0)
             objects = [
                 _encode(transaction_object(tx, header.chain_id, place.at(position)))
                 async for position, tx in self.read_txs(height)
@@ -168,7 +168,7 @@ class BlockMethods(MethodGroup):
             if height is None:
                 return None
             block_hash, header = self._view.get_header(height)
-            receipts, gas_so_far, place = [], 0, BlockPlace(block_hash, header, 0)
+            receipts, gas_so_far, place = [], 0, BlockPlace(block_hash, height, header.timestamp, 0)
             async for position, tx in self.read_txs(height):
                 gas_so_far += tx.gas_used
                 receipts.append(_encode(receipt_object(tx, place.at(position), gas_so_far)))
@@ -227,7 +227,8 @@ class BlockMethods(MethodGroup):
         return self._confirmed(*found)
 
     def _confirmed(self, height: int, position: int) -> msgspec.Raw:
-        tx, place = self._view.tx_at(height, position), BlockPlace(*self._view.get_header(height), position)
+        tx, mark = self._view.tx_at(height, position), self._view.block_mark(height)
+        place = BlockPlace(mark.hash, height, mark.timestamp, position)
         shown = _encode(transaction_object(tx, self._chain.info.chain_id, place))
         return self._txs.keep(tx.hash, height, shown)
 
@@ -272,7 +273,8 @@ class BlockMethods(MethodGroup):
 
     def _make_receipt(self, height: int, position: int, sums: bytes | None) -> msgspec.Raw:
         """`sums` is what `_add_gas` gives, if a transaction of the block has data."""
-        tx, place = self._view.tx_at(height, position), BlockPlace(*self._view.get_header(height), position)
+        tx, (block_hash, header) = self._view.tx_at(height, position), self._view.get_header(height)
+        place = BlockPlace(block_hash, height, header.timestamp, position)
         gas_so_far = TRANSFER_GAS * (position + 1)
         if sums is not None:
             gas_so_far = int.from_bytes(sums[GAS_BYTES * position : GAS_BYTES * (position + 1)], "big")

@@ -28,10 +28,10 @@ class BlockPlace:
 
     __slots__ = ("block_hash", "height", "position", "timestamp")
 
-    def __init__(self, block_hash: BlockHash, header: BlockHeader, position: int) -> None:
+    def __init__(self, block_hash: BlockHash, height: int, timestamp: int, position: int) -> None:
         self.block_hash = data(block_hash)
-        self.height = quantity(header.height)
-        self.timestamp = quantity(header.timestamp)
+        self.height = quantity(height)
+        self.timestamp = quantity(timestamp)
         self.position = position
 
     def at(self, position: int) -> "BlockPlace":

@@ -174,7 +174,7 @@ def transfer_of(given: object, ledger: Ledger, header: BlockHeader, info: ChainI
 async def simulated_block(own_hash: BlockHash, header: BlockHeader, txs: list[Tx], traces: bool, full: bool) -> Json:
     calls, shown, logged = [], [], 0
     async for position, tx in in_slices(enumerate(txs)):
-        place = BlockPlace(own_hash, header, position)
+        place = BlockPlace(own_hash, header.height, header.timestamp, position)
         logs = [transfer_log(tx, place, logged)] if traces and tx.value else []
         logged += len(logs)
         gas = quantity(tx.gas_used)

@@ -37,7 +37,7 @@ HASH = block_hash(HEADER)
 
 def test_a_wallet_recovers_the_sender_from_what_is_shown() -> None:
     tx = signed(3, value=10**20)
-    shown = transaction_object(tx, CHAIN_ID, BlockPlace(HASH, HEADER, 1))
+    shown = transaction_object(tx, CHAIN_ID, BlockPlace(HASH, HEADER.height, HEADER.timestamp, 1))
     assert (shown["nonce"], shown["value"], shown["gas"], shown["input"]) == ("0x3", hex(10**20), "0x5208", "0x")
     assert (shown["blockNumber"], shown["transactionIndex"]) == ("0x7", "0x1")
     assert shown["blockHash"] == "0x" + HASH.hex()
@@ -54,7 +54,7 @@ def test_a_pending_transaction_has_null_for_its_block() -> None:
 
 
 def test_a_receipt_counts_the_gas_before_it() -> None:
-    receipt = receipt_object(signed(0), BlockPlace(HASH, HEADER, 4), 5 * 21_000)
+    receipt = receipt_object(signed(0), BlockPlace(HASH, HEADER.height, HEADER.timestamp, 4), 5 * 21_000)
     assert (receipt["gasUsed"], receipt["cumulativeGasUsed"]) == ("0x5208", hex(105_000))
     assert (receipt["status"], receipt["effectiveGasPrice"]) == ("0x1", hex(10**9))
 
