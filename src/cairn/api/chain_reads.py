@@ -15,7 +15,7 @@ from cairn.domain.transactions import decode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.history import Search, Step, count_sent, search_history
-from cairn.store.keys import HASH_SIZE, NEVER, BlockMark, Location, Version, split_hashes
+from cairn.store.keys import HASH_SIZE, NEVER, BlockMark, Location, Version, mark_of, split_hashes
 from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
@@ -161,13 +161,13 @@ class ChainReads(ABC):
         return self._mark(height).hash
 
     def block_mark(self, height: int) -> BlockMark:
-        """The hash and the timestamp of a block that is known to exist. Raises `BlockNotFound` if it is not kept."""
+        """What to tell of a block that is known to exist. Raises `BlockNotFound` if it is not kept."""
         return self._mark(height)
 
     def _read_mark(self, height: int) -> BlockMark:
         recent = self._recent.find(height)
         if recent is not None:
-            return BlockMark(recent.hash, recent.header.timestamp)
+            return mark_of(recent.hash, recent.header)
         found = self._shown_reader_at(height).find_mark(height)
         if found is None:
             raise _missing(height)

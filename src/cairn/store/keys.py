@@ -61,7 +61,7 @@ from typing import Final
 import msgspec
 
 from cairn.domain.errors import Corrupt
-from cairn.domain.headers import decode_header, encode_header, read_timestamp
+from cairn.domain.headers import decode_header, encode_header, skim_header
 from cairn.domain.steps import Steps, in_groups
 from cairn.domain.transactions import TX_RECORD_SIZE, record_end
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Tx, TxHash
@@ -176,6 +176,8 @@ class BlockMark(msgspec.Struct, frozen=True, gc=False):
 
     hash: BlockHash
     timestamp: int
+    holds_data: bool
+    """Whether any of its transactions has data."""
 
 
 def decode_height(value: bytes) -> int:
@@ -203,7 +205,13 @@ def decode_stored_header(value: bytes) -> tuple[BlockHash, BlockHeader]:
 
 def decode_stored_mark(value: bytes) -> BlockMark:
     """What `BlockMark` has of a stored header. Raises `Corrupt`."""
-    return BlockMark(decode_stored_hash(value), read_timestamp(value, HASH_SIZE))
+    block_hash = decode_stored_hash(value)
+    gas_used, timestamp, tx_count = skim_header(value, HASH_SIZE)
+    return BlockMark(block_hash, timestamp, gas_used > TRANSFER_GAS * tx_count)
+
+
+def mark_of(block_hash: BlockHash, header: BlockHeader) -> BlockMark:
+    return BlockMark(block_hash, header.timestamp, holds_data(header))
 
 
 def decode_stored_hash(value: bytes) -> BlockHash:

@@ -40,7 +40,7 @@ class ChainReader:
         return None if value is None else keys.decode_stored_hash(value)
 
     def find_mark(self, height: int) -> BlockMark | None:
-        """As `find_block_hash`, with the timestamp."""
+        """As `find_block_hash`, with a little more of the header."""
         if not self.base <= height <= self.visible:
             return None
         value = self._database.get(keys.HEADERS, keys.encode_height(height))

@@ -6,7 +6,7 @@ import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
 from cairn.domain.errors import Corrupt
-from cairn.domain.headers import block_hash, decode_header, encode_header, read_timestamp
+from cairn.domain.headers import block_hash, decode_header, encode_header, skim_header
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, ZERO_HASH, Address, BlockHeader
 
@@ -33,19 +33,20 @@ def test_a_header_is_read_back() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 255, 256, 2**32, MAX_UINT64])
 @pytest.mark.parametrize("field", ["height", "gas_limit", "gas_used", "timestamp"])
-def test_the_timestamp_is_found_behind_numbers_of_any_size(field: str, number: int) -> None:
+def test_a_part_is_read_alone_whatever_the_size_of_the_numbers(field: str, number: int) -> None:
     header = msgspec.structs.replace(HEADER, **{field: number})
-    assert read_timestamp(bytes(32) + encode_header(header), 32) == header.timestamp
+    parts = header.gas_used, header.timestamp, header.tx_count
+    assert skim_header(bytes(32) + encode_header(header), 32) == parts
 
 
-def test_a_header_without_a_timestamp_is_corrupt() -> None:
+def test_a_header_without_its_extra_data_is_corrupt_to_whoever_reads_a_part() -> None:
     """Where it ends before that, and where other bytes are in its place. A cut behind it does not matter here."""
     raw = encode_header(HEADER)
-    behind = raw.index(b"cairn\x03")
-    assert read_timestamp(raw[:behind], 0) == HEADER.timestamp
-    for damaged in (*(raw[:size] for size in range(behind)), raw[:-90] + bytes(90), bytes(len(raw))):
-        with pytest.raises(Corrupt, match="no timestamp in its place"):
-            read_timestamp(damaged, 0)
+    end = raw.index(b"cairn\x03") + 18
+    assert skim_header(raw[:end], 0) == (HEADER.gas_used, HEADER.timestamp, HEADER.tx_count)
+    for damaged in (*(raw[:size] for size in range(end)), raw[:-90] + bytes(90), bytes(len(raw))):
+        with pytest.raises(Corrupt, match="no extra data in its place"):
+            skim_header(damaged, 0)
 
 
 def test_a_hash_is_the_keccak_of_the_bytes() -> None:

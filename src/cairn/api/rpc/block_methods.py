@@ -227,10 +227,13 @@ class BlockMethods(MethodGroup):
         return self._confirmed(*found)
 
     def _confirmed(self, height: int, position: int) -> msgspec.Raw:
-        tx, mark = self._view.tx_at(height, position), self._view.block_mark(height)
-        place = BlockPlace(mark.hash, height, mark.timestamp, position)
+        tx, place = self._view.tx_at(height, position), self._place(height, position)
         shown = _encode(transaction_object(tx, self._chain.info.chain_id, place))
         return self._txs.keep(tx.hash, height, shown)
+
+    def _place(self, height: int, position: int) -> BlockPlace:
+        mark = self._view.block_mark(height)
+        return BlockPlace(mark.hash, height, mark.timestamp, position)
 
     @rpc_method("eth_getTransactionReceipt")
     def get_receipt(self, tx_hash: object) -> object:
@@ -261,20 +264,18 @@ class BlockMethods(MethodGroup):
 
     def _find_receipt(self, height: int, position: int) -> msgspec.Raw | None:
         """The receipt, unless it takes longer than a slice of time to add up the gas of those before it."""
-        block_hash, header = self._view.get_header(height)
-        if header.gas_used == TRANSFER_GAS * header.tx_count:
-            # None of them has data.
+        mark = self._view.block_mark(height)
+        if not mark.holds_data:
             return self._make_receipt(height, position, None)
-        sums = self._gas_sums.use(block_hash)
-        if sums is None and header.tx_count <= HASHES_AT_ONCE:
+        sums = self._gas_sums.use(mark.hash)
+        if sums is None and self._view.get_header(height)[1].tx_count <= HASHES_AT_ONCE:
             sums = b"".join(_add_gas(self._view.tx_records(height)))
-            self._gas_sums.keep(block_hash, sums)
+            self._gas_sums.keep(mark.hash, sums)
         return None if sums is None else self._make_receipt(height, position, sums)
 
     def _make_receipt(self, height: int, position: int, sums: bytes | None) -> msgspec.Raw:
         """`sums` is what `_add_gas` gives, if a transaction of the block has data."""
-        tx, (block_hash, header) = self._view.tx_at(height, position), self._view.get_header(height)
-        place = BlockPlace(block_hash, height, header.timestamp, position)
+        tx, place = self._view.tx_at(height, position), self._place(height, position)
         gas_so_far = TRANSFER_GAS * (position + 1)
         if sums is not None:
             gas_so_far = int.from_bytes(sums[GAS_BYTES * position : GAS_BYTES * (position + 1)], "big")
