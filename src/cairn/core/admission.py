@@ -43,7 +43,7 @@ UPTIME_INTERVAL_S = 60
 """While a transaction is queued, the node's uptime is written to disk at this interval."""
 BUSY_BATCH = 8
 """After a sync of this many submissions, the next sync waits a moment, because more are on their way."""
-GATHER_S = 0.002
+GATHER_S = 0.001
 """How long it waits: a sync costs about as much for many submissions as for one."""
 HELD_BACK_AT_ONCE = 16
 """Submissions that waited for a block are taken in steps: one client may have sent thousands meanwhile."""
