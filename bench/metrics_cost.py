@@ -122,7 +122,7 @@ async def take_all(requests: int) -> list[str]:
 
 
 async def submit(worker: DirectWorker, submissions: list[bytes]) -> None:
-    """Some at a time: they share syncs of the journal, as under load."""
+    """Some at a time. On one connection each call waits for the one before it, so each has a sync of its own."""
     for start in range(0, len(submissions), AT_A_TIME):
         group = submissions[start : start + AT_A_TIME]
         for submission in group:
