@@ -12,6 +12,7 @@ from cairn.build import COMMIT, DATA_FORMAT, VERSION
 from cairn.domain.errors import BY_CODE
 from cairn.domain.types import DropReason
 from cairn.metrics_page import (
+    GROUP,
     OTHER,
     SECONDS,
     Counter,
@@ -26,6 +27,7 @@ from cairn.metrics_page import (
     Page,
     Roster,
     Row,
+    Tally,
     Total,
     head_of,
     histogram_lines,
@@ -190,45 +192,42 @@ class Traffic(Family):
 
 
 FAST_S: Final = SECONDS[0]
-GROUP: Final = 16
-"""Of so many answers that a worker gives at once, within `FAST_S`, the time of one stands for all."""
 
 
-class RouteTraffic:
+class RouteTraffic(Tally):
     """Counts the answers of one route. A process has one of each, and so no other writes to its cells.
 
-    What is asked for most and takes least is counted by the connection itself, as `HttpProtocol` shows: in `ok`, in the
-    cell `ok_at` of `counts`, and with the time of each sixteenth.
+    It is itself the tally of those with 200. What is asked for most and takes least, at most `FAST_S`, is counted by
+    the connection in that way, as `HttpProtocol` shows. Of such a group, the time of the last stands for all.
     """
 
-    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "counts", "ok", "ok_at")
+    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at")
 
     def __init__(self, traffic: Traffic, route: str) -> None:
         at = traffic.cell(route)
-        self.counts, self._numbers = traffic.own.counts, traffic.own.numbers
+        self._numbers = traffic.own.numbers
         self._cells = {status: at + index for index, status in enumerate(STATUSES)}
-        self.ok_at, self._other_at = self._cells[200], at + len(STATUSES)
+        self._other_at = at + len(STATUSES)
         self._slow_at, self._sum_at = at + Traffic.slow_at, at + Traffic.sum_at
-        self.ok = self.counts[self.ok_at]
-        """How many there were with 200: to know it is cheaper than to read it."""
+        super().__init__(traffic.own, self._cells[200])
 
-    def add_time_of_group(self, took_s: float) -> None:
-        """One of `GROUP` answers took so long."""
+    def end_fast_group(self, took_s: float) -> None:
+        """Count the last answer of a group, which took so long."""
+        self.end_group()
         self._numbers[self._sum_at] += GROUP * took_s
 
     def answered(self, status: int, took_s: float) -> None:
         if status == 200:
-            self.ok += 1
-            self.counts[self.ok_at] = self.ok
+            self.count()
         else:
-            self.counts[self._cells.get(status, self._other_at)] += 1
+            self._counts[self._cells.get(status, self._other_at)] += 1
         if took_s > FAST_S:
             self._count_slow(took_s)
         else:
             self._numbers[self._sum_at] += took_s
 
     def _count_slow(self, took_s: float) -> None:
-        self.counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
+        self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
         self._numbers[self._sum_at] += took_s
 
 

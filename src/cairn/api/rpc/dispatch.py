@@ -85,9 +85,6 @@ class Unanswered(msgspec.Struct, frozen=True):
     result: Later | Promised | LongResult
 
 
-_OK_CELLS = {method: metrics.RPC_REQUESTS.cell(method, "ok") for method in metrics.RPC_METHODS}
-"""Where each method's calls are counted that were answered as asked."""
-_OTHER_OK = _OK_CELLS[OTHER]
 _UNFINISHED = (Later, Promised, LongResult)
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("cairn.rpc")
@@ -102,7 +99,8 @@ class Dispatcher:
         self._methods = methods
         self._on_fatal = on_fatal
         self._shares = shares or TimeShares()
-        self._counted = metrics.RPC_REQUESTS.own.counts
+        self._answered = {name: metrics.RPC_REQUESTS.tally(name, "ok") for name in methods}
+        """Counts the calls of each method that were answered as asked."""
 
     def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
         """A dispatcher that has these methods, too."""
@@ -175,14 +173,19 @@ class Dispatcher:
         return self._refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
 
     def _success(self, call: Call, result: object) -> bytes | None:
-        self._counted[_OK_CELLS.get(call.method, _OTHER_OK)] += 1
+        tally = self._answered[call.method]
+        for low in tally.left_of_group:
+            tally.bytes[tally.at] = low
+            break
+        else:
+            tally.end_group()
         if call.id is UNSET:
             return None
         shown = result if result.__class__ is msgspec.Raw else _encode(result)
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
 
     async def _long_success(self, call: Call, result: LongResult) -> bytes | None:
-        self._counted[_OK_CELLS.get(call.method, _OTHER_OK)] += 1
+        self._answered[call.method].count()
         if call.id is UNSET:
             return None
         before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)

@@ -23,7 +23,7 @@ from cairn.api.server.server_state import ServerState
 from cairn.api.server.slow_requests import SLOW_S, with_header
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import Internal, MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
-from cairn.metrics import FAST_S, GROUP
+from cairn.metrics import FAST_S
 
 PIECE_BYTES = 16 * 1024
 """Parsed at once, so that a client cannot queue up thousands of requests; and held while it waits for answers."""
@@ -354,10 +354,10 @@ class HttpProtocol(asyncio.Protocol):
             if request.is_plain and took_s <= FAST_S:
                 # It is counted right here: a call would cost more than all the rest of counting.
                 traffic = route.traffic
-                traffic.ok = count = traffic.ok + 1
-                traffic.counts[traffic.ok_at] = count
-                if not count % GROUP:
-                    traffic.add_time_of_group(took_s)
+                for low in traffic.left_of_group:
+                    traffic.bytes[traffic.at] = low
+                    return answer
+                traffic.end_fast_group(took_s)
                 return answer
             if not request.is_plain:
                 took_s = shares.clock() - (request.began or began)
