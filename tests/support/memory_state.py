@@ -39,10 +39,7 @@ class MemoryState:
 
     def take(self, accounts: dict[Address, Account], update: StateUpdate) -> None:
         self.accounts.update(accounts)
-        self.places |= update.places
-        for address, following in update.relinked.items():
-            place = self.places[address]
-            self.places[address] = Place(place.number, place.touched, following)
+        self.places |= update.places | update.relinked
         self.tree.apply(update.tree)
 
 

@@ -280,8 +280,8 @@ class StateUpdate(msgspec.Struct, frozen=True):
     """Leaf hashes of the touched accounts, in the order of addresses."""
     places: dict[Address, Place]
     """The new places of the touched accounts, in the order of addresses."""
-    relinked: dict[Address, Address]
-    """The next address of each account before a new one, touched or not."""
+    relinked: dict[Address, Place]
+    """The new places of those that are not touched, and come before a new one now."""
 
 
 def update_state(
@@ -329,16 +329,17 @@ def update_steps(
                 ).digest()
             )
         yield
-    for moved_ones in in_groups(list(links.keys() - places.keys())):
-        for address in moved_ones:
-            place = state.place(address)
+    relinked: dict[Address, Place] = {}
+    for group_before in in_groups(list(links.keys() - places.keys())):
+        for address in group_before:
+            place = place_of(address)
             assert place is not None
-            moved = Place(place.number, place.touched, links[address])
-            leaves[place.number] = leaf_hash(state_leaf(address, state.account(address), moved))
+            relinked[address] = new = Place(place.number, place.touched, links[address])
+            leaves[new.number] = leaf_hash(state_leaf(address, state.account(address), new))
         yield
     updated = yield from tree.updated_steps(leaves)
     changes_root = yield from root_steps(change_leaves)
-    return StateUpdate(updated, changes_root, change_leaves, places, links)
+    return StateUpdate(updated, changes_root, change_leaves, places, relinked)
 
 
 def _link(state: AccountPlaces, new: Sequence[Address]) -> Steps[dict[Address, Address]]:

@@ -402,13 +402,10 @@ class ChainStore(ChainReader):
         self._recent.keep(prepared.known)
         self._relink(prepared.outcome.state.relinked)
 
-    def _relink(self, links: Mapping[Address, Address]) -> None:
+    def _relink(self, places: Mapping[Address, Place]) -> None:
         """Put the new next addresses into the cache: a block that is built on this one asks for them."""
-        for address, following in links.items():
-            known = self._recent[address]
-            assert known.place is not None
-            place = msgspec.structs.replace(known.place, next=following)
-            self._recent[address] = msgspec.structs.replace(known, place=place)
+        for address, place in places.items():
+            self._recent[address] = msgspec.structs.replace(self._recent[address], place=place)
 
     def _show(self, outcome: BlockOutcome) -> None:
         """Make a block that is on disk the head."""

@@ -56,10 +56,7 @@ class Accounts:
         self.tree.apply(update.tree)
         assert self.tree.root == update.tree.root
         self.accounts |= accounts
-        self.places |= update.places
-        for each, following in update.relinked.items():
-            place = self.places[each]
-            self.places[each] = Place(place.number, place.touched, following)
+        self.places |= update.places | update.relinked
 
     def leaves(self) -> list[bytes]:
         """All leaves by the definition: by number, each with the next address of the sorted ones."""

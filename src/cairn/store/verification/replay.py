@@ -75,10 +75,8 @@ class ReplayedState:
     def take(self, after: dict[Address, CachedAccount], update: StateUpdate) -> None:
         self._ordered.update(address for address in after if address not in self.known)
         self.known |= after
-        for address, following in update.relinked.items():
+        for address, place in update.relinked.items():
             known = self.known[address]
-            assert known.place is not None
-            place = Place(known.place.number, known.place.touched, following)
             self.known[address] = CachedAccount(known.account, known.last_sent, known.last_received, place)
         self.tree.apply(update.tree)
 
