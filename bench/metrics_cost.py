@@ -28,7 +28,7 @@ from tests.support.direct_worker import CurrentCore, DirectWorker, get
 
 SOURCE = Path(__file__).parents[1] / "src" / "cairn"
 COUNTING = frozenset({"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "end_fast_group"})
-TALLIES = ("tally", "traffic")
+TALLIES = ("tally", "traffic", "self.traffic")
 """What the program calls them where it counts."""
 AT_A_TIME = 16
 MARK = "getsid"
@@ -43,12 +43,12 @@ class WithoutCounting(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         called = node.value.func if isinstance(node.value, ast.Call) else None
-        if isinstance(called, ast.Attribute) and called.attr in COUNTING and _is_of_metrics(called.value):
+        if isinstance(called, ast.Attribute) and _counts(called):
             return self._nothing()
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self._nothing() if ast.unparse(node.targets[0]) in TALLIES else node
+        return self._nothing() if ast.unparse(node.targets[-1]) in TALLIES else node
 
     def visit_For(self, node: ast.For) -> ast.AST:
         return self._nothing() if ast.unparse(node.iter).endswith(".left_of_group") else self.generic_visit(node)
@@ -58,8 +58,10 @@ class WithoutCounting(ast.NodeTransformer):
         return ast.Pass()
 
 
-def _is_of_metrics(node: ast.expr) -> bool:
-    text = ast.unparse(node)
+def _counts(called: ast.Attribute) -> bool:
+    if called.attr not in COUNTING:
+        return called.attr == "count_success"
+    text = ast.unparse(called.value)
     return text.startswith("metrics.") or text.endswith((".traffic", *TALLIES)) or "traffic_of(" in text
 
 

@@ -109,7 +109,8 @@ class CallRoute:
 
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
         self.queue: QueueName | None = None
-        self.traffic = metrics.HTTP.of_route("POST /rpc")
+        self._traffic = self.traffic = metrics.HTTP.of_route(metrics.CALLS)
+        self._traffic_of_method = {name: metrics.HTTP.of_method(name) for name in calls.names}
         self._calls = calls
         self._limiter = limiter
         self._shares = shares
@@ -127,9 +128,15 @@ class CallRoute:
             if began is None:
                 answering = self._calls.answer_call(call, self._caller_of(request))
             else:
-                begun = self._calls.begin(call)
+                try:
+                    begun = self._calls.begin(call)
+                    self.traffic = self._traffic_of_method[call.method]
+                except Exception as failure:
+                    begun = self._calls.refuse(call, failure)
+                    self.traffic = self._traffic
                 shares.end(payer, queue, began, used_s)
                 if begun is None:
+                    self._calls.count_success(call)
                     return self._nothing(request)
                 if isinstance(begun, bytes):
                     return self._heads.ok + b"%d\r\n\r\n" % len(begun) + begun
@@ -151,6 +158,7 @@ class CallRoute:
         return Caller(request.address, self._limiter, request.is_gone, already_counted=1)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
+        self.traffic = self._traffic
         if answering.cancelled():
             return (self._heads.failure_of(request, answering),)
         if isinstance(request.asked, Unanswered):

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -106,20 +106,27 @@ class Dispatcher:
         """A dispatcher that has these methods, too."""
         return Dispatcher({**self._methods, **further}, self._on_fatal, self._shares)
 
+    @property
+    def names(self) -> Iterable[str]:
+        """Of the methods."""
+        return self._methods.keys()
+
     # One call.
 
     def begin(self, call: Call) -> bytes | None | Unanswered:
-        """The answer to a call that was counted, None to a notification; or what is left to do for it."""
-        try:
-            handler = self._methods.get(call.method)
-            if handler is None:
-                raise MethodNotFound(call.method)
-            result = handler(call.params)
-            if isinstance(result, _UNFINISHED):
-                return Unanswered(call, result)
-            return self._success(call, result)
-        except Exception as failure:
-            return self._failed(call, failure)
+        """The answer to a call, None to a notification; or what is left to do for it.
+
+        An answer is not in the metrics yet: that is left to the caller, as is `refuse` when it raises.
+        """
+        handler = self._methods.get(call.method)
+        if handler is None:
+            raise MethodNotFound(call.method)
+        result = handler(call.params)
+        return Unanswered(call, result) if isinstance(result, _UNFINISHED) else _success(call, result)
+
+    def count_success(self, call: Call) -> None:
+        """Count a call that was answered as asked."""
+        self._answered[call.method].count()
 
     async def finish(self, begun: Unanswered, caller: Caller) -> bytes | None:
         """The answer to a call that has begun."""
@@ -136,7 +143,7 @@ class Dispatcher:
                 return await self._long_success(begun.call, result)
             return self._success(begun.call, result)
         except Exception as failure:
-            return self._failed(begun.call, failure)
+            return self.refuse(begun.call, failure)
 
     def settle(self, begun: Unanswered) -> bytes | None:
         """The answer to a call whose promise is kept or broken, but not cancelled."""
@@ -144,24 +151,31 @@ class Dispatcher:
         assert isinstance(promised, Promised)
         failure = promised.future.exception()
         if failure is not None:
-            return self._failed(call, failure)
+            return self.refuse(call, failure)
         try:
             return self._success(call, promised.show(promised.future.result()))
         except Exception as refused:
-            return self._failed(call, refused)
+            return self.refuse(call, refused)
 
     def _begin_counted(self, call: Call, caller: Caller) -> bytes | None | Unanswered:
         if not caller.may_call():
             return self._refused(
                 call, RpcError(LIMIT_EXCEEDED, "limit exceeded: too many requests from this address; slow down")
             )
-        return self.begin(call)
+        try:
+            begun = self.begin(call)
+        except Exception as failure:
+            return self.refuse(call, failure)
+        if not isinstance(begun, Unanswered):
+            self.count_success(call)
+        return begun
 
     async def answer_call(self, call: Call, caller: Caller) -> bytes | None:
         begun = self._begin_counted(call, caller)
         return await self.finish(begun, caller) if isinstance(begun, Unanswered) else begun
 
-    def _failed(self, call: Call, failure: BaseException) -> bytes | None:
+    def refuse(self, call: Call, failure: BaseException) -> bytes | None:
+        """The answer to a call that has failed."""
         if isinstance(failure, RpcError):
             return self._refused(call, failure)
         if isinstance(failure, NodeError):
@@ -173,19 +187,12 @@ class Dispatcher:
         return self._refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
 
     def _success(self, call: Call, result: object) -> bytes | None:
-        tally = self._answered[call.method]
-        for low in tally.left_of_group:
-            tally.bytes[tally.at] = low
-            break
-        else:
-            tally.end_group()
-        if call.id is UNSET:
-            return None
-        shown = result if result.__class__ is msgspec.Raw else _encode(result)
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
+        answer = _success(call, result)
+        self.count_success(call)
+        return answer
 
     async def _long_success(self, call: Call, result: LongResult) -> bytes | None:
-        self._answered[call.method].count()
+        self.count_success(call)
         if call.id is UNSET:
             return None
         before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
@@ -346,6 +353,13 @@ def _refused_content(content: object, error: RpcError) -> bytes | None:
     """As `_refused`, for a value that may be no call."""
     metrics.RPC_REQUESTS.inc(OTHER, "error")
     return _failure(id_of(content), error) if expects_answer(content) else None
+
+
+def _success(call: Call, result: object) -> bytes | None:
+    if call.id is UNSET:
+        return None
+    shown = result if result.__class__ is msgspec.Raw else _encode(result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
 
 
 def _failure(request_id: RequestId, error: RpcError) -> bytes:
