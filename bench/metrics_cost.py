@@ -27,7 +27,9 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, opened_core, setting
 from tests.support.direct_worker import CurrentCore, DirectWorker, get
 
 SOURCE = Path(__file__).parents[1] / "src" / "cairn"
-COUNTING = frozenset({"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "end_fast_group"})
+COUNTING = frozenset(
+    {"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "count", "end_fast_group"}
+)
 TALLIES = ("tally", "traffic", "self.traffic")
 """What the program calls them where it counts."""
 AT_A_TIME = 16
@@ -43,7 +45,7 @@ class WithoutCounting(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         called = node.value.func if isinstance(node.value, ast.Call) else None
-        if isinstance(called, ast.Attribute) and _counts(called):
+        if isinstance(called, ast.Attribute) and called.attr in COUNTING and _is_of_metrics(called.value):
             return self._nothing()
         return node
 
@@ -58,11 +60,9 @@ class WithoutCounting(ast.NodeTransformer):
         return ast.Pass()
 
 
-def _counts(called: ast.Attribute) -> bool:
-    if called.attr not in COUNTING:
-        return called.attr == "count_success"
-    text = ast.unparse(called.value)
-    return text.startswith("metrics.") or text.endswith((".traffic", *TALLIES)) or "traffic_of(" in text
+def _is_of_metrics(node: ast.expr) -> bool:
+    text = ast.unparse(node)
+    return text.startswith("metrics.") or text.endswith((".traffic", ".answered", *TALLIES)) or "traffic_of(" in text
 
 
 def copy_without(target: Path) -> int:

@@ -127,7 +127,7 @@ def test_no_call_is_lost_from_the_counts_when_workers_are_killed(watched: Watche
     answered = 0
     for _ in range(3):
         for _ in range(130):
-            answered += isinstance(rpc(watched.node, "eth_blockNumber"), str)
+            answered += isinstance(rpc(watched.node.url, "eth_blockNumber"), str)
         watched.kill_worker()
     page = watched.scrape()
     assert page.total("cairn_rpc_requests_total", method="eth_blockNumber", outcome="ok") == answered == 390

@@ -110,7 +110,6 @@ class CallRoute:
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
         self.queue: QueueName | None = None
         self._traffic = self.traffic = metrics.HTTP.of_route(metrics.CALLS)
-        self._traffic_of_method = {name: metrics.HTTP.of_method(name) for name in calls.names}
         self._calls = calls
         self._limiter = limiter
         self._shares = shares
@@ -129,14 +128,17 @@ class CallRoute:
                 answering = self._calls.answer_call(call, self._caller_of(request))
             else:
                 try:
-                    begun = self._calls.begin(call)
-                    self.traffic = self._traffic_of_method[call.method]
+                    method = self._calls.methods[call.method]
+                    begun = self._calls.begin(call, method)
+                    # Most answers are counted once, there, as a call and as an answer of this route.
+                    self.traffic = method.traffic
+                    if begun is None:
+                        method.answered.count()
                 except Exception as failure:
                     begun = self._calls.refuse(call, failure)
                     self.traffic = self._traffic
                 shares.end(payer, queue, began, used_s)
                 if begun is None:
-                    self._calls.count_success(call)
                     return self._nothing(request)
                 if isinstance(begun, bytes):
                     return self._heads.ok + b"%d\r\n\r\n" % len(begun) + begun

@@ -34,6 +34,7 @@ from tests.support.rest_server import (
     post,
     post_tx,
     rest_server,
+    submitted,
     wait_until,
 )
 
@@ -74,6 +75,7 @@ BODIES = [
     b"[" + NOTIFICATION + b"]",
     b"[]",
     NOTIFICATION,
+    NOTIFICATION.replace(b"}", b',"params":["too many"]}'),
     b"",
     b"{",
     b"\xff",
@@ -102,7 +104,7 @@ async def counted(*requests: bytes) -> dict[str, float]:
     metrics.PAGE.share(["test"])
     async with rest_server() as server, server.client() as client:
         for request in requests:
-            await client.ask(request)
+            await (submitted(server, client, request) if b"_sendRaw" in request else client.ask(request))
     page = Scrape("".join(family.rendered(metrics.PAGE) for family in (metrics.HTTP, metrics.RPC_REQUESTS)))
     counts = [each for each in page.samples if each.name.endswith(("_total", "_count"))]
     return {f"{each.name} {' '.join(each.labels.values())}": each.value for each in counts if each.value}

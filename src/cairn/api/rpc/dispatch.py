@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -41,7 +41,8 @@ from cairn.api.rpc.values import (
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
-from cairn.metrics_page import OTHER
+from cairn.metrics import RouteTraffic
+from cairn.metrics_page import OTHER, Tally
 from cairn.time_shares import TimeShares, in_slices
 
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -78,10 +79,31 @@ FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
+class CountedMethod(msgspec.Struct, frozen=True):
+    """What answers the calls of a method, and where they are counted that were answered as asked."""
+
+    handler: Handler
+    answered: Tally
+    traffic: RouteTraffic
+    """For whoever answers a call at once that is a request of its own: it counts both, instead of `answered`."""
+
+
+class Methods(dict[str, CountedMethod]):
+    """By name."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        for name, handler in handlers.items():
+            self[name] = CountedMethod(handler, metrics.RPC_REQUESTS.tally(name, "ok"), metrics.HTTP.of_method(name))
+
+    def __missing__(self, name: str) -> CountedMethod:
+        raise MethodNotFound(name)
+
+
 class Unanswered(msgspec.Struct, frozen=True):
     """A call that could not be answered at once."""
 
     call: Call
+    method: CountedMethod
     result: Later | Promised | LongResult
 
 
@@ -94,39 +116,26 @@ class Dispatcher:
     """Calls the methods by name. It never raises, whatever a client sends."""
 
     def __init__(
-        self, methods: Mapping[str, Handler], on_fatal: Callable[[Fatal], None], shares: TimeShares | None = None
+        self, handlers: Mapping[str, Handler], on_fatal: Callable[[Fatal], None], shares: TimeShares | None = None
     ) -> None:
-        self._methods = methods
+        self.methods = Methods(handlers)
+        self._handlers = handlers
         self._on_fatal = on_fatal
         self._shares = shares or TimeShares()
-        self._answered = {name: metrics.RPC_REQUESTS.tally(name, "ok") for name in methods}
-        """Counts the calls of each method that were answered as asked."""
 
     def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
         """A dispatcher that has these methods, too."""
-        return Dispatcher({**self._methods, **further}, self._on_fatal, self._shares)
-
-    @property
-    def names(self) -> Iterable[str]:
-        """Of the methods."""
-        return self._methods.keys()
+        return Dispatcher({**self._handlers, **further}, self._on_fatal, self._shares)
 
     # One call.
 
-    def begin(self, call: Call) -> bytes | None | Unanswered:
+    def begin(self, call: Call, method: CountedMethod) -> bytes | None | Unanswered:
         """The answer to a call, None to a notification; or what is left to do for it.
 
-        An answer is not in the metrics yet: that is left to the caller, as is `refuse` when it raises.
+        Whoever asks for it counts the answer, and what it raises is for `refuse`.
         """
-        handler = self._methods.get(call.method)
-        if handler is None:
-            raise MethodNotFound(call.method)
-        result = handler(call.params)
-        return Unanswered(call, result) if isinstance(result, _UNFINISHED) else _success(call, result)
-
-    def count_success(self, call: Call) -> None:
-        """Count a call that was answered as asked."""
-        self._answered[call.method].count()
+        result = method.handler(call.params)
+        return Unanswered(call, method, result) if isinstance(result, _UNFINISHED) else _success(call, result)
 
     async def finish(self, begun: Unanswered, caller: Caller) -> bytes | None:
         """The answer to a call that has begun."""
@@ -140,8 +149,11 @@ class Dispatcher:
             if isinstance(result, Later):
                 result = await result()
             if isinstance(result, LongResult):
-                return await self._long_success(begun.call, result)
-            return self._success(begun.call, result)
+                begun.method.answered.count()
+                return await _long_success(begun.call, result)
+            answer = _success(begun.call, result)
+            begun.method.answered.count()
+            return answer
         except Exception as failure:
             return self.refuse(begun.call, failure)
 
@@ -153,9 +165,11 @@ class Dispatcher:
         if failure is not None:
             return self.refuse(call, failure)
         try:
-            return self._success(call, promised.show(promised.future.result()))
+            answer = _success(call, promised.show(promised.future.result()))
         except Exception as refused:
             return self.refuse(call, refused)
+        begun.method.answered.count()
+        return answer
 
     def _begin_counted(self, call: Call, caller: Caller) -> bytes | None | Unanswered:
         if not caller.may_call():
@@ -163,11 +177,12 @@ class Dispatcher:
                 call, RpcError(LIMIT_EXCEEDED, "limit exceeded: too many requests from this address; slow down")
             )
         try:
-            begun = self.begin(call)
+            method = self.methods[call.method]
+            begun = self.begin(call, method)
         except Exception as failure:
             return self.refuse(call, failure)
         if not isinstance(begun, Unanswered):
-            self.count_success(call)
+            method.answered.count()
         return begun
 
     async def answer_call(self, call: Call, caller: Caller) -> bytes | None:
@@ -185,18 +200,6 @@ class Dispatcher:
             return self._refused(call, rpc_error_of(failure))
         log.error("a call failed", method=call.method, exc_info=failure)
         return self._refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
-
-    def _success(self, call: Call, result: object) -> bytes | None:
-        answer = _success(call, result)
-        self.count_success(call)
-        return answer
-
-    async def _long_success(self, call: Call, result: LongResult) -> bytes | None:
-        self.count_success(call)
-        if call.id is UNSET:
-            return None
-        before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
-        return await joined(chain((before,), result.pieces, (b"}",)))
 
     def _refused(self, call: Call, error: RpcError) -> bytes | None:
         metrics.RPC_REQUESTS.inc(call.method, "error")
@@ -360,6 +363,13 @@ def _success(call: Call, result: object) -> bytes | None:
         return None
     shown = result if result.__class__ is msgspec.Raw else _encode(result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
+
+
+async def _long_success(call: Call, result: LongResult) -> bytes | None:
+    if call.id is UNSET:
+        return None
+    before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
+    return await joined(chain((before,), result.pieces, (b"}",)))
 
 
 def _failure(request_id: RequestId, error: RpcError) -> bytes:
