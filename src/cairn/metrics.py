@@ -203,7 +203,7 @@ class Traffic(Family):
         return self._routes[route]
 
     def of_method(self, method: str) -> "RouteTraffic":
-        """The same for calls of a method that come alone and are answered at once, as asked."""
+        """Counts the answers to calls of a method that come alone and are answered at once, as asked."""
         name = method if method in RPC_METHODS else OTHER
         if name not in self._methods:
             self._methods[name] = RouteTraffic(self, CALLS, self._methods_at + RPC_METHODS.index(name))

@@ -203,7 +203,7 @@ class Counter(Family):
         self.own.counts[self._at[values]] += count
 
     def totals(self, page: "Page") -> list[int]:
-        """Of the series, in their order."""
+        """Counts of all series, in their order."""
         return page.total_counts(self)
 
     def lines(self, page: "Page") -> Iterator[str]:
