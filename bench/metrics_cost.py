@@ -5,6 +5,7 @@ that only counts, so that not even the calls are left. Clocks that are read for 
 a `log_level` of "error", with them "info", the default. Worker and core are in one process, without sockets. Valgrind
 counts every instruction of the process, in C and in Python, and none of the kernel: so the shares are larger here than
 in a node. Times would not do: between two runs of the very same program they differ by more than is to be measured.
+Between two runs of this one, a submission differs by 0.2 %, mostly by what RocksDB and the journal do; a read by 0.1 %.
 """
 
 import argparse
@@ -153,7 +154,7 @@ def total_of(dump: str) -> int:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--requests", type=int, default=64, help="of each kind")
+    options.add_argument("--requests", type=int, default=256, help="of each kind; whole groups of a tally")
     options.add_argument("--alone", metavar="LEVEL", help="use the package that Python finds, and print what was asked")
     asked = options.parse_args()
     if asked.alone:
