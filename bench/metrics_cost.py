@@ -5,6 +5,7 @@ that only counts, so that not even the calls are left. Clocks that are read for 
 a `log_level` of "error", with them "info", the default. Worker and core are in one process, without sockets. Valgrind
 counts every instruction of the process, in C and in Python, and none of the kernel: so the shares are larger here than
 in a node. Times would not do: between two runs of the very same program they differ by more than is to be measured.
+Between two runs of this one a submission differs by some 0.2 %, a read by less than 0.1 %.
 """
 
 import argparse
@@ -27,8 +28,10 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, opened_core, setting
 from tests.support.direct_worker import CurrentCore, DirectWorker, get
 
 SOURCE = Path(__file__).parents[1] / "src" / "cairn"
-COUNTING = frozenset({"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "end_fast_group"})
-TALLIES = ("tally", "traffic")
+COUNTING = frozenset(
+    {"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "count", "end_fast_group"}
+)
+TALLIES = ("tally", "traffic", "self.traffic")
 """What the program calls them where it counts."""
 AT_A_TIME = 16
 MARK = "getsid"
@@ -48,7 +51,7 @@ class WithoutCounting(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self._nothing() if ast.unparse(node.targets[0]) in TALLIES else node
+        return self._nothing() if ast.unparse(node.targets[-1]) in TALLIES else node
 
     def visit_For(self, node: ast.For) -> ast.AST:
         return self._nothing() if ast.unparse(node.iter).endswith(".left_of_group") else self.generic_visit(node)
@@ -60,7 +63,7 @@ class WithoutCounting(ast.NodeTransformer):
 
 def _is_of_metrics(node: ast.expr) -> bool:
     text = ast.unparse(node)
-    return text.startswith("metrics.") or text.endswith((".traffic", *TALLIES)) or "traffic_of(" in text
+    return text.startswith("metrics.") or text.endswith((".traffic", ".answered", *TALLIES)) or "traffic_of(" in text
 
 
 def copy_without(target: Path) -> int:
@@ -151,7 +154,7 @@ def total_of(dump: str) -> int:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--requests", type=int, default=64, help="of each kind")
+    options.add_argument("--requests", type=int, default=256, help="of each kind; whole groups of a tally")
     options.add_argument("--alone", metavar="LEVEL", help="use the package that Python finds, and print what was asked")
     asked = options.parse_args()
     if asked.alone:

@@ -37,10 +37,11 @@ from cairn.metrics_page import (
 PAGE: Final = Page()
 
 PAGES: Final = "pages"
+CALLS: Final = "POST /rpc"
 ROUTES: Final = (
     "POST /tx",
     "POST /txs",
-    "POST /rpc",
+    CALLS,
     "POST /faucet",
     "POST /accounts",
     "POST /validators",
@@ -144,6 +145,9 @@ class Traffic(Family):
     For each route: a count by status, a count for each bound of a duration but the first, and the sum of all durations.
     Nearly all requests are below the first bound, so that is what the others leave of the total: counting a request
     then costs one count and one sum.
+
+    Behind the routes, each method of JSON-RPC has a count of calls that came alone and were answered at once, as asked.
+    They are counted only there, and shown both with the 200s of their route and as calls (`Calls`).
     """
 
     kind: Kind = "counter"
@@ -157,7 +161,13 @@ class Traffic(Family):
 
     def __init__(self, page: Page) -> None:
         self._routes: dict[str, RouteTraffic] = {}
+        self._methods: dict[str, RouteTraffic] = {}
+        self._methods_at = len(ROUTES) * self.cells_each
         super().__init__(page, "cairn_http_requests_total", "HTTP requests that were answered.", route=ROUTES)
+
+    @property
+    def cells(self) -> int:
+        return self._methods_at + len(RPC_METHODS)
 
     def described(self) -> list[Described]:
         return [
@@ -167,13 +177,15 @@ class Traffic(Family):
 
     def lines(self, page: Page) -> Iterator[str]:
         counts = page.total_counts(self)
-        for key, at in zip(self.keys, range(0, self.cells, self.cells_each), strict=True):
+        counts[self.cell(CALLS) + STATUSES.index(200)] += sum(counts[self._methods_at :])
+        starts = range(0, self._methods_at, self.cells_each)
+        for key, at in zip(self.keys, starts, strict=True):
             tags = self.tags(key)
             for status, count in zip(self.statuses, counts[at : at + self.slow_at], strict=True):
                 yield line_of(self.name, [*tags, f'code="{status}"'], str(count))
         yield head_of(self.duration_name, self.duration_help, "histogram")
         numbers = page.total_numbers(self)
-        for key, at in zip(self.keys, range(0, self.cells, self.cells_each), strict=True):
+        for key, at in zip(self.keys, starts, strict=True):
             slow = counts[at + self.slow_at : at + self.sum_at]
             fast = max(0, sum(counts[at : at + self.slow_at]) - sum(slow))
             yield from histogram_lines(
@@ -182,20 +194,31 @@ class Traffic(Family):
 
     def bind(self, page: Page, own: Row, node: Row) -> None:
         super().bind(page, own, node)
-        self._routes = {}
+        self._routes, self._methods = {}, {}
 
     def of_route(self, route: str) -> "RouteTraffic":
         """To be asked for in the process that counts, after its fork."""
         if route not in self._routes:
-            self._routes[route] = RouteTraffic(self, route)
+            self._routes[route] = RouteTraffic(self, route, self.cell(route) + STATUSES.index(200))
         return self._routes[route]
+
+    def of_method(self, method: str) -> "RouteTraffic":
+        """Counts the answers to calls of a method that come alone and are answered at once, as asked."""
+        name = method if method in RPC_METHODS else OTHER
+        if name not in self._methods:
+            self._methods[name] = RouteTraffic(self, CALLS, self._methods_at + RPC_METHODS.index(name))
+        return self._methods[name]
+
+    def calls(self, page: Page) -> dict[str, int]:
+        """By method: those that are counted for `of_method`."""
+        return dict(zip(RPC_METHODS, page.total_counts(self)[self._methods_at :], strict=True))
 
 
 FAST_S: Final = SECONDS[0]
 
 
 class RouteTraffic(Tally):
-    """Counts the answers of one route. A process has one of each, and so no other writes to its cells.
+    """Counts the answers of one route, or of one method on it. No other process writes to its cells.
 
     It is itself the tally of those with 200. What is asked for most and takes least, at most `FAST_S`, is counted by
     the connection in that way, as `HttpProtocol` shows. Of such a group, the time of the last stands for all.
@@ -203,13 +226,14 @@ class RouteTraffic(Tally):
 
     __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at")
 
-    def __init__(self, traffic: Traffic, route: str) -> None:
+    def __init__(self, traffic: Traffic, route: str, tally_at: int) -> None:
+        """Those with 200 are counted in the cell `tally_at`."""
         at = traffic.cell(route)
         self._numbers = traffic.own.numbers
         self._cells = {status: at + index for index, status in enumerate(STATUSES)}
         self._other_at = at + len(STATUSES)
         self._slow_at, self._sum_at = at + Traffic.slow_at, at + Traffic.sum_at
-        super().__init__(traffic.own, self._cells[200])
+        super().__init__(traffic.own, tally_at)
 
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
@@ -229,6 +253,21 @@ class RouteTraffic(Tally):
     def _count_slow(self, took_s: float) -> None:
         self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
         self._numbers[self._sum_at] += took_s
+
+
+class Calls(Counter):
+    """The calls of each method of JSON-RPC. Those that are counted with the traffic are in no cell of this family."""
+
+    def __init__(self, page: Page, traffic: Traffic) -> None:
+        self._traffic = traffic
+        help = "JSON-RPC calls that were answered, over HTTP and WebSocket."
+        super().__init__(page, "cairn_rpc_requests_total", help, method=RPC_METHODS, outcome=("ok", "error"))
+
+    def totals(self, page: Page) -> list[int]:
+        totals = super().totals(page)
+        for method, count in self._traffic.calls(page).items():
+            totals[self.cell(method, "ok")] += count
+        return totals
 
 
 BUILD = Gauge(
@@ -259,13 +298,7 @@ HTTP_CONNECTIONS = Level(
     "Open HTTP connections: those with a request at work, and idle ones; as of a second ago.",
     state=("active", "idle"),
 )
-RPC_REQUESTS = Counter(
-    PAGE,
-    "cairn_rpc_requests_total",
-    "JSON-RPC calls that were answered, over HTTP and WebSocket.",
-    method=RPC_METHODS,
-    outcome=("ok", "error"),
-)
+RPC_REQUESTS = Calls(PAGE, HTTP)
 WEBSOCKETS = Level(PAGE, "cairn_websocket_connections", "Open WebSockets.")
 WEBSOCKETS_CLOSED = Counter(
     PAGE,

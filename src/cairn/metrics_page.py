@@ -202,9 +202,12 @@ class Counter(Family):
     def add(self, count: int, *values: str) -> None:
         self.own.counts[self._at[values]] += count
 
+    def totals(self, page: "Page") -> list[int]:
+        """Counts of all series, in their order."""
+        return page.total_counts(self)
+
     def lines(self, page: "Page") -> Iterator[str]:
-        totals = page.total_counts(self)
-        for key, total in zip(self.keys, totals, strict=True):
+        for key, total in zip(self.keys, self.totals(page), strict=True):
             yield line_of(self.name, self.tags(key), str(total))
 
 

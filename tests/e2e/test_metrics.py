@@ -21,6 +21,7 @@ from tests.support.pace import PATIENCE_S
 from tests.support.pages import Page
 from tests.support.ports import free_ports
 from tests.support.programs import need_program
+from tests.support.rpc import rpc
 
 ROUTE = "GET /chain"
 
@@ -120,6 +121,18 @@ def test_no_answer_is_lost_from_the_counts_when_workers_are_killed(watched: Watc
         == 3
     )
     assert page.total("cairn_http_request_duration_seconds_count", route=ROUTE) == 390
+
+
+def test_no_call_is_lost_from_the_counts_when_workers_are_killed(watched: Watched) -> None:
+    answered = 0
+    for _ in range(3):
+        for _ in range(130):
+            answered += isinstance(rpc(watched.node.url, "eth_blockNumber"), str)
+        watched.kill_worker()
+    page = watched.scrape()
+    assert page.total("cairn_rpc_requests_total", method="eth_blockNumber", outcome="ok") == answered == 390
+    assert page.total("cairn_http_requests_total", route="POST /rpc", code="200") == 390
+    assert page.total("cairn_http_request_duration_seconds_count", route="POST /rpc") == 390
 
 
 def test_under_load_kills_lose_no_answer_and_count_nothing_that_was_not_asked(watched: Watched) -> None:

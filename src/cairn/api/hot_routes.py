@@ -109,7 +109,7 @@ class CallRoute:
 
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
         self.queue: QueueName | None = None
-        self.traffic = metrics.HTTP.of_route("POST /rpc")
+        self._traffic = self.traffic = metrics.HTTP.of_route(metrics.CALLS)
         self._calls = calls
         self._limiter = limiter
         self._shares = shares
@@ -127,7 +127,16 @@ class CallRoute:
             if began is None:
                 answering = self._calls.answer_call(call, self._caller_of(request))
             else:
-                begun = self._calls.begin(call)
+                try:
+                    method = self._calls.methods[call.method]
+                    begun = self._calls.begin(call, method)
+                    # Most answers are counted once, there, as a call and as an answer of this route.
+                    self.traffic = method.traffic
+                    if begun is None:
+                        method.answered.count()
+                except Exception as failure:
+                    begun = self._calls.refuse(call, failure)
+                    self.traffic = self._traffic
                 shares.end(payer, queue, began, used_s)
                 if begun is None:
                     return self._nothing(request)
@@ -151,6 +160,7 @@ class CallRoute:
         return Caller(request.address, self._limiter, request.is_gone, already_counted=1)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
+        self.traffic = self._traffic
         if answering.cancelled():
             return (self._heads.failure_of(request, answering),)
         if isinstance(request.asked, Unanswered):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from cairn import metrics
 from cairn.api import app, chain_view
 from cairn.api.rpc.caller import LARGE_AT_ONCE, Caller, LargeAnswers, current_caller
 from cairn.api.rpc.dispatch import handler_of
@@ -22,6 +23,7 @@ from cairn.domain.types import Tx
 from cairn.time_shares import TimeShares
 from tests.support.callers import UNLIMITED
 from tests.support.core_fixtures import CHAIN_ID, signed
+from tests.support.metrics import Scrape
 from tests.support.rest_node import hash_of
 from tests.support.rest_server import (
     CONFIRMED,
@@ -32,6 +34,7 @@ from tests.support.rest_server import (
     post,
     post_tx,
     rest_server,
+    submitted,
     wait_until,
 )
 
@@ -59,35 +62,77 @@ CHAIN = message("eth_chainId")
 NOTIFICATION = b'{"jsonrpc":"2.0","method":"eth_chainId"}'
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        CHAIN,
-        message("eth_chainId", id="\u00e9"),
-        message("net_version", id=1.5),
-        message("eth_chainId", "too many"),
-        message("eth_getBalance", "0x1"),
-        message("eth_noSuchMethod"),
-        message("eth_subscribe", "newHeads"),
-        b"[" + CHAIN + b"," + NOTIFICATION + b"," + message("eth_noSuchMethod") + b"]",
-        b"[" + b",".join([CHAIN] * 40) + b"]",
-        b"[" + NOTIFICATION + b"]",
-        b"[]",
-        NOTIFICATION,
-        b"",
-        b"{",
-        b"\xff",
-        b"null",
-        b"[" * 3_000,
-        CHAIN + b" " * 5_000,
-    ],
-)
+BODIES = [
+    CHAIN,
+    message("eth_chainId", id="\u00e9"),
+    message("net_version", id=1.5),
+    message("eth_chainId", "too many"),
+    message("eth_getBalance", "0x1"),
+    message("eth_noSuchMethod"),
+    message("eth_subscribe", "newHeads"),
+    b"[" + CHAIN + b"," + NOTIFICATION + b"," + message("eth_noSuchMethod") + b"]",
+    b"[" + b",".join([CHAIN] * 40) + b"]",
+    b"[" + NOTIFICATION + b"]",
+    b"[]",
+    NOTIFICATION,
+    NOTIFICATION.replace(b"}", b',"params":["too many"]}'),
+    b"",
+    b"{",
+    b"\xff",
+    b"null",
+    b"[" * 3_000,
+    CHAIN + b" " * 5_000,
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
 async def test_hot_route_and_application_answer_alike(server: RestServer, body: bytes) -> None:
     async with server.client() as client:
         fast = await client.ask(call(body))
         assert fast == await client.ask(call(body, APPLICATION))
         assert fast.headers["vary"] == "Origin"
         assert fast.status == (204 if fast.body == b"" else 200)
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_hot_route_and_application_count_alike(body: bytes) -> None:
+    assert await counted(call(body)) == await counted(call(body, APPLICATION)) != {}
+
+
+async def counted(*requests: bytes) -> dict[str, float]:
+    """By series: what is counted of calls and of answers to them, for these requests to a new worker."""
+    metrics.PAGE.share(["test"])
+    async with rest_server() as server, server.client() as client:
+        for request in requests:
+            await (submitted(server, client, request) if b"_sendRaw" in request else client.ask(request))
+    page = Scrape("".join(family.rendered(metrics.PAGE) for family in (metrics.HTTP, metrics.RPC_REQUESTS)))
+    counts = [each for each in page.samples if each.name.endswith(("_total", "_count"))]
+    return {f"{each.name} {' '.join(each.labels.values())}": each.value for each in counts if each.value}
+
+
+async def test_every_call_and_its_answer_are_counted_whatever_they_stand_beside() -> None:
+    # More than a group of a tally, and than two.
+    single, batched, refused, noted = 150, 3, 70, 2
+    requests = [
+        *[call(CHAIN)] * single,
+        call(b"[" + b",".join([CHAIN] * batched) + b"]"),
+        *[call(message("eth_chainId", "too many"))] * refused,
+        *[call(NOTIFICATION)] * noted,
+        call(message("net_version")),
+        call(message("eth_noSuchMethod")),
+        *[send_raw(signed(nonce)) for nonce in range(3)],
+    ]
+    plain = single + 1 + refused + 1 + 1 + 3
+    assert await counted(*requests) == {
+        "cairn_http_requests_total POST /rpc 200": plain,
+        "cairn_http_requests_total POST /rpc 204": noted,
+        "cairn_http_request_duration_seconds_count POST /rpc": plain + noted,
+        "cairn_rpc_requests_total eth_chainId ok": single + batched + noted,
+        "cairn_rpc_requests_total eth_chainId error": refused,
+        "cairn_rpc_requests_total net_version ok": 1,
+        "cairn_rpc_requests_total other error": 1,
+        "cairn_rpc_requests_total eth_sendRawTransaction ok": 3,
+    }
 
 
 @pytest.mark.parametrize("origins", [(), ("*",), ("https://app.example",)])

@@ -41,7 +41,8 @@ from cairn.api.rpc.values import (
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
-from cairn.metrics_page import OTHER
+from cairn.metrics import RouteTraffic
+from cairn.metrics_page import OTHER, Tally
 from cairn.time_shares import TimeShares, in_slices
 
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -78,10 +79,31 @@ FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
+class CountedMethod(msgspec.Struct, frozen=True):
+    """What answers the calls of a method, and where they are counted that were answered as asked."""
+
+    handler: Handler
+    answered: Tally
+    traffic: RouteTraffic
+    """For whoever answers a call at once that is a request of its own: it counts both, instead of `answered`."""
+
+
+class Methods(dict[str, CountedMethod]):
+    """By name."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        for name, handler in handlers.items():
+            self[name] = CountedMethod(handler, metrics.RPC_REQUESTS.tally(name, "ok"), metrics.HTTP.of_method(name))
+
+    def __missing__(self, name: str) -> CountedMethod:
+        raise MethodNotFound(name)
+
+
 class Unanswered(msgspec.Struct, frozen=True):
     """A call that could not be answered at once."""
 
     call: Call
+    method: CountedMethod
     result: Later | Promised | LongResult
 
 
@@ -94,32 +116,26 @@ class Dispatcher:
     """Calls the methods by name. It never raises, whatever a client sends."""
 
     def __init__(
-        self, methods: Mapping[str, Handler], on_fatal: Callable[[Fatal], None], shares: TimeShares | None = None
+        self, handlers: Mapping[str, Handler], on_fatal: Callable[[Fatal], None], shares: TimeShares | None = None
     ) -> None:
-        self._methods = methods
+        self.methods = Methods(handlers)
+        self._handlers = handlers
         self._on_fatal = on_fatal
         self._shares = shares or TimeShares()
-        self._answered = {name: metrics.RPC_REQUESTS.tally(name, "ok") for name in methods}
-        """Counts the calls of each method that were answered as asked."""
 
     def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
         """A dispatcher that has these methods, too."""
-        return Dispatcher({**self._methods, **further}, self._on_fatal, self._shares)
+        return Dispatcher({**self._handlers, **further}, self._on_fatal, self._shares)
 
     # One call.
 
-    def begin(self, call: Call) -> bytes | None | Unanswered:
-        """The answer to a call that was counted, None to a notification; or what is left to do for it."""
-        try:
-            handler = self._methods.get(call.method)
-            if handler is None:
-                raise MethodNotFound(call.method)
-            result = handler(call.params)
-            if isinstance(result, _UNFINISHED):
-                return Unanswered(call, result)
-            return self._success(call, result)
-        except Exception as failure:
-            return self._failed(call, failure)
+    def begin(self, call: Call, method: CountedMethod) -> bytes | None | Unanswered:
+        """The answer to a call, None to a notification; or what is left to do for it.
+
+        Whoever asks for it counts the answer, and what it raises is for `refuse`.
+        """
+        result = method.handler(call.params)
+        return Unanswered(call, method, result) if isinstance(result, _UNFINISHED) else _success(call, result)
 
     async def finish(self, begun: Unanswered, caller: Caller) -> bytes | None:
         """The answer to a call that has begun."""
@@ -133,10 +149,13 @@ class Dispatcher:
             if isinstance(result, Later):
                 result = await result()
             if isinstance(result, LongResult):
-                return await self._long_success(begun.call, result)
-            return self._success(begun.call, result)
+                begun.method.answered.count()
+                return await _long_success(begun.call, result)
+            answer = _success(begun.call, result)
+            begun.method.answered.count()
+            return answer
         except Exception as failure:
-            return self._failed(begun.call, failure)
+            return self.refuse(begun.call, failure)
 
     def settle(self, begun: Unanswered) -> bytes | None:
         """The answer to a call whose promise is kept or broken, but not cancelled."""
@@ -144,24 +163,34 @@ class Dispatcher:
         assert isinstance(promised, Promised)
         failure = promised.future.exception()
         if failure is not None:
-            return self._failed(call, failure)
+            return self.refuse(call, failure)
         try:
-            return self._success(call, promised.show(promised.future.result()))
+            answer = _success(call, promised.show(promised.future.result()))
         except Exception as refused:
-            return self._failed(call, refused)
+            return self.refuse(call, refused)
+        begun.method.answered.count()
+        return answer
 
     def _begin_counted(self, call: Call, caller: Caller) -> bytes | None | Unanswered:
         if not caller.may_call():
             return self._refused(
                 call, RpcError(LIMIT_EXCEEDED, "limit exceeded: too many requests from this address; slow down")
             )
-        return self.begin(call)
+        try:
+            method = self.methods[call.method]
+            begun = self.begin(call, method)
+        except Exception as failure:
+            return self.refuse(call, failure)
+        if not isinstance(begun, Unanswered):
+            method.answered.count()
+        return begun
 
     async def answer_call(self, call: Call, caller: Caller) -> bytes | None:
         begun = self._begin_counted(call, caller)
         return await self.finish(begun, caller) if isinstance(begun, Unanswered) else begun
 
-    def _failed(self, call: Call, failure: BaseException) -> bytes | None:
+    def refuse(self, call: Call, failure: BaseException) -> bytes | None:
+        """The answer to a call that has failed."""
         if isinstance(failure, RpcError):
             return self._refused(call, failure)
         if isinstance(failure, NodeError):
@@ -171,25 +200,6 @@ class Dispatcher:
             return self._refused(call, rpc_error_of(failure))
         log.error("a call failed", method=call.method, exc_info=failure)
         return self._refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
-
-    def _success(self, call: Call, result: object) -> bytes | None:
-        tally = self._answered[call.method]
-        for low in tally.left_of_group:
-            tally.bytes[tally.at] = low
-            break
-        else:
-            tally.end_group()
-        if call.id is UNSET:
-            return None
-        shown = result if result.__class__ is msgspec.Raw else _encode(result)
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
-
-    async def _long_success(self, call: Call, result: LongResult) -> bytes | None:
-        self._answered[call.method].count()
-        if call.id is UNSET:
-            return None
-        before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
-        return await joined(chain((before,), result.pieces, (b"}",)))
 
     def _refused(self, call: Call, error: RpcError) -> bytes | None:
         metrics.RPC_REQUESTS.inc(call.method, "error")
@@ -346,6 +356,20 @@ def _refused_content(content: object, error: RpcError) -> bytes | None:
     """As `_refused`, for a value that may be no call."""
     metrics.RPC_REQUESTS.inc(OTHER, "error")
     return _failure(id_of(content), error) if expects_answer(content) else None
+
+
+def _success(call: Call, result: object) -> bytes | None:
+    if call.id is UNSET:
+        return None
+    shown = result if result.__class__ is msgspec.Raw else _encode(result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(call.id), shown)
+
+
+async def _long_success(call: Call, result: LongResult) -> bytes | None:
+    if call.id is UNSET:
+        return None
+    before = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(call.id)
+    return await joined(chain((before,), result.pieces, (b"}",)))
 
 
 def _failure(request_id: RequestId, error: RpcError) -> bytes:
