@@ -125,13 +125,14 @@ async def take_all(requests: int) -> list[str]:
 
 
 async def submit(worker: DirectWorker, submissions: list[bytes]) -> None:
-    """Some at a time. On one connection each call waits for the one before it, so each has a sync of its own."""
+    """Each connection sends one at a time, as under load: those of all of them share a sync."""
+    connections = [worker.connect() for _ in range(AT_A_TIME)]
     for start in range(0, len(submissions), AT_A_TIME):
         group = submissions[start : start + AT_A_TIME]
-        for submission in group:
-            assert worker.at_once(submission) is None
-        for _ in group:
-            assert b"result" in (await worker.answer()).body
+        for connection, submission in zip(connections, group, strict=False):
+            assert connection.at_once(submission) is None
+        for connection, _ in zip(connections, group, strict=False):
+            assert b"result" in (await connection.answer()).body
 
 
 def count_instructions(package: str, level: str, requests: int, scratch: Path) -> dict[str, float]:

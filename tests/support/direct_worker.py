@@ -9,6 +9,7 @@ import msgspec
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.server.http_protocol import HttpProtocol
+from cairn.api.server.server_state import ServerState
 from cairn.api.worker import make_server
 from cairn.board import Board
 from cairn.config import Settings
@@ -93,25 +94,11 @@ class Written:
         return Answer(status, shown, rest[:length])
 
 
-class DirectWorker:
-    def __init__(self, gateway: CoreGateway, scratch: Path, settings: Settings, board: Board | None = None) -> None:
-        scratch.mkdir()
-        self.view = ChainView(scratch, 1337, board=board)
-        # No time passes, so nobody has to wait for a turn.
-        hub = EventHub(self.view, settings, TimeShares(clock=lambda: 0.0))
-        self.view.subscribe(hub)
-        self._state = make_server(gateway, self.view, hub, settings)._state
+class DirectConnection:
+    def __init__(self, state: ServerState) -> None:
         self._written = Written()
-        self._connection = HttpProtocol(self._state)
+        self._connection = HttpProtocol(state)
         self._connection.connection_made(cast(asyncio.Transport, self._written))
-
-    def meet(self, core: Core) -> None:
-        """Hear what the link tells of a core that has just opened the chain."""
-        self.view.on_info(core.info())
-        self.view.on_commit(core.head)
-        self.view.on_phase("ready", "")
-        # As once a second.
-        self._state.refresh(0.0)
 
     def at_once(self, request: bytes) -> Answer | None:
         """The answer, if it comes before anything else happens. Else `answer` waits for it."""
@@ -127,6 +114,31 @@ class DirectWorker:
 
     async def ask(self, request: bytes) -> Answer:
         return self.at_once(request) or await self.answer()
+
+
+class DirectWorker(DirectConnection):
+    """With its first connection."""
+
+    def __init__(self, gateway: CoreGateway, scratch: Path, settings: Settings, board: Board | None = None) -> None:
+        scratch.mkdir()
+        self.view = ChainView(scratch, 1337, board=board)
+        # No time passes, so nobody has to wait for a turn.
+        hub = EventHub(self.view, settings, TimeShares(clock=lambda: 0.0))
+        self.view.subscribe(hub)
+        self._state = make_server(gateway, self.view, hub, settings)._state
+        super().__init__(self._state)
+
+    def connect(self) -> DirectConnection:
+        """One more connection."""
+        return DirectConnection(self._state)
+
+    def meet(self, core: Core) -> None:
+        """Hear what the link tells of a core that has just opened the chain."""
+        self.view.on_info(core.info())
+        self.view.on_commit(core.head)
+        self.view.on_phase("ready", "")
+        # As once a second.
+        self._state.refresh(0.0)
 
     def close(self) -> None:
         self.view.close()
