@@ -53,7 +53,7 @@ class Sizes:
 
 FULL = Sizes(
     accounts=1_000,
-    load=20_000,
+    load=40_000,
     slow_load=500,
     warm_up=1_000,
     slow_warm_up=100,
