@@ -152,6 +152,27 @@ async def test_receipts_add_up_the_gas_of_their_block(node: RestNode) -> None:
     assert (await call(node, "eth_getTransactionReceipt", hash_of(signed(40))))["cumulativeGasUsed"] == hex(21_000)
 
 
+async def test_what_an_earlier_process_has_stored_is_told_as_it_was(tmp_path: Path) -> None:
+    """A block with data and one without: the later process has neither in memory."""
+    txs = [signed(0, data=b"order 7"), signed(1), signed(2)]
+
+    async def told(node: RestNode) -> list[dict[str, str]]:
+        methods = ("eth_getTransactionByHash", "eth_getTransactionReceipt")
+        return [await call(node, method, hash_of(tx)) for tx in txs for method in methods]
+
+    async with rest_node(tmp_path) as node:
+        for block in (txs[:2], txs[2:]):
+            for tx in block:
+                await accept(node, body_of(tx))
+            node.mine()
+        before = await told(node)
+        times = [(await call(node, "eth_getBlockByNumber", hex(height), False))["timestamp"] for height in (1, 2)]
+    assert [shown["blockTimestamp"] for shown in before[::2]] == [times[0], times[0], times[1]]
+    assert len({shown["cumulativeGasUsed"] for shown in before[1::2]}) == 3
+    async with rest_node(tmp_path) as node:
+        assert await told(node) == before
+
+
 async def test_gas_that_was_added_up_across_a_revert_is_neither_told_nor_kept(
     node: RestNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,5 @@
 import os
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -37,9 +38,12 @@ def in_fork(work: Callable[[], object]) -> None:
     if pid == 0:
         try:
             work()
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0
 
 
 def test_counts_of_all_processes_are_added_and_outlive_them(shown: Shown) -> None:
@@ -69,6 +73,16 @@ def test_a_tally_is_exact_after_each_one_whoever_goes_on_with_it(shown: Shown) -
         in_fork(lambda before=before, times=times: count(before, times))  # type: ignore[misc]
         before += times
         assert shown.page.total_counts(shown.answers) == [before, 0, 0, 0]
+
+
+def test_a_tally_of_another_process_is_not_that_of_the_one_before(shown: Shown) -> None:
+    shown.page.become("api")
+    shown.answers.tally("/tx", "200").count()
+    shown.page.become("core")
+    shown.answers.tally("/tx", "200").count()
+    shown.page.become("api")
+    shown.answers.tally("/tx", "200").count()
+    assert shown.page.total_counts(shown.answers)[0] == 3
 
 
 def test_a_counter_shows_every_series_from_the_start(shown: Shown) -> None:

@@ -161,7 +161,7 @@ class ChainReads(ABC):
         return self._mark(height).hash
 
     def block_mark(self, height: int) -> BlockMark:
-        """What to tell of a block that is known to exist. Raises `BlockNotFound` if it is not kept."""
+        """What to tell of a block that is known to exist. May raise `BlockNotFound` if it is not kept any more."""
         return self._mark(height)
 
     def _read_mark(self, height: int) -> BlockMark:

@@ -129,7 +129,7 @@ def decode_header(raw: bytes) -> BlockHeader:
 def skim_header(raw: bytes, start: int) -> tuple[int, int, int]:
     """Gas used, timestamp and number of transactions of a header of ours that begins at `start`. Raises `Corrupt`.
 
-    It takes an eighth of the time of `decode_header`, as nothing else is checked.
+    It takes about a tenth of the time of `decode_header`, as nothing else is checked.
     """
     try:
         # Behind the height and the gas limit.

@@ -39,6 +39,12 @@ def test_a_part_is_read_alone_whatever_the_size_of_the_numbers(field: str, numbe
     assert skim_header(bytes(32) + encode_header(header), 32) == parts
 
 
+@pytest.mark.parametrize("count", [0, 1, 256, 65_536, 2**32 - 1])
+def test_a_number_of_transactions_is_read_alone(count: int) -> None:
+    header = msgspec.structs.replace(HEADER, tx_count=count)
+    assert skim_header(encode_header(header), 0) == (header.gas_used, header.timestamp, count)
+
+
 def test_a_header_without_its_extra_data_is_corrupt_to_whoever_reads_a_part() -> None:
     """Where it ends before that, and where other bytes are in its place. A cut behind it does not matter here."""
     raw = encode_header(HEADER)

@@ -9,7 +9,7 @@ from cairn.domain.transactions import decode_record, encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, BlockHash, TxHash
 from cairn.store import keys
 from cairn.store.chain import AccountCache, CachedAccount, ChainStore
-from cairn.store.keys import BlockMark, holds_data
+from cairn.store.keys import BlockMark
 from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, head_of, history_of, next_transfers, outcome_on, store_genesis
@@ -38,6 +38,7 @@ def test_an_empty_directory_becomes_a_chain_with_its_genesis_block(chain: ChainS
     assert chain.tree.root == outcome.block.header.state_root
     assert chain.history == outcome.history
     assert chain.head_header.previous_hash == ZERO_HASH
+    assert chain.find_mark(0) == BlockMark(chain.head_hash, chain.head_header.timestamp, holds_data=False)
     assert chain.tx_hashes(0) == b""
     assert list(chain.records(0)) == []
     assert chain.account(address(1)) == Account(BALANCE, 0)
@@ -50,7 +51,7 @@ def test_a_committed_block_is_found_by_height_hash_and_transaction(chain: ChainS
     assert (chain.visible, chain.head_hash) == (1, block.hash)
     assert chain.find_header(1) == (block.hash, block.header)
     assert chain.find_block_hash(1) == block.hash
-    assert chain.find_mark(1) == BlockMark(block.hash, block.header.timestamp, holds_data(block.header))
+    assert chain.find_mark(1) == BlockMark(block.hash, block.header.timestamp, holds_data=True)
     assert chain.find_height(block.hash) == 1
     assert chain.tx_hashes(1) == b"".join(tx.hash for tx in txs)
     assert [decode_record(record) for record in chain.records(1)] == txs

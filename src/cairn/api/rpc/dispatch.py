@@ -148,10 +148,8 @@ class Dispatcher:
         try:
             if isinstance(result, Later):
                 result = await result()
-            if isinstance(result, LongResult):
-                begun.method.answered.count()
-                return await _long_success(begun.call, result)
-            answer = _success(begun.call, result)
+            is_long = isinstance(result, LongResult)
+            answer = await _long_success(begun.call, result) if is_long else _success(begun.call, result)
             begun.method.answered.count()
             return answer
         except Exception as failure:

@@ -48,7 +48,7 @@ class HotRoute(Protocol):
 
     @property
     def traffic(self) -> RouteTraffic:
-        """Where the answer is counted that it has given last."""
+        """Where the answer is counted that it has given last. To be asked at once: the next one may count elsewhere."""
 
     def begin(self, request: "Exchange", used_s: float) -> AnswerFuture | bytes | None:
         """The whole answer, or what it is made from once it is there; None when only the application can tell.

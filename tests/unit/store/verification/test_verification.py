@@ -8,6 +8,8 @@ import pytest
 
 from cairn.domain.errors import WrongGenesis
 from cairn.domain.genesis import dev_genesis
+from cairn.domain.transition import build_block
+from cairn.domain.types import ZERO_ADDRESS, Address
 from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path, journal_path, watermark_path
@@ -18,6 +20,7 @@ from cairn.store.watermark import Watermark
 from tests.support.audit import audit
 from tests.support.core_fixtures import signed
 from tests.support.damaged_homes import make_blocks
+from tests.support.signing import commit_signed
 from tests.support.verified_homes import VerifiedHome, lone_home, verified_homes
 
 
@@ -67,6 +70,20 @@ def test_blocks_behind_a_damaged_one_are_executed_all_the_same(tmp_path: Path) -
     assert verdict.executed == verdict.head
     assert {(finding.part, finding.height) for finding in verdict.findings} >= {(keys.TXS, 3), (keys.ACCOUNTS, 6)}
     assert {finding.height for finding in verdict.findings} == {3, 6}
+
+
+def test_an_account_that_got_a_new_one_behind_it_is_verified_when_it_is_touched_again(tmp_path: Path) -> None:
+    chain = ChainStore.open(tmp_path, dev_genesis())
+    one, behind = Address(bytes(19) + b"\x01"), Address(bytes(19) + b"\x02")
+    for balances in ({one: 1}, {behind: 1}, {one: 2}):
+        header, rules = chain.head_header, chain.genesis.rules
+        made = build_block(
+            header, chain.head_hash, chain, [], header.timestamp + 1, ZERO_ADDRESS, rules, balances=balances
+        )
+        commit_signed(chain, made)
+    chain.close()
+    verdict = verify_directory(tmp_path, dev_genesis())
+    assert (verdict.findings, verdict.executed) == ([], 3)
 
 
 @pytest.mark.parametrize("family", [keys.TX_INDEX, keys.ACCOUNTS])
