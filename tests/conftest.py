@@ -1,5 +1,6 @@
 """Rules for the whole test suite."""
 
+import gc
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from cairn.log import LineHandler
 from tests.support.cometbft import BINARY, TOOLS
+from tests.support.scratch import scratch_parent
 from tests.support.virtual_time import VirtualTimeLoop
 
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
@@ -28,6 +30,10 @@ settings.load_profile("cairn")
 # Every node that they start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Of `tmp_path`, which pytest would make on a disk: most of a unit test's time would be waiting for it.
+if scratch := scratch_parent():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch))
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = (
@@ -80,6 +86,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     if request.node.get_closest_marker("uvloop"):
         return "asyncio", {"loop_factory": uvloop.new_event_loop}
     return "asyncio", {}
+
+
+def pytest_collection_finish() -> None:
+    # What was imported and collected stays: the collector need not look at it again in every test.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
