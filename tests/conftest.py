@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from cairn.log import LineHandler
 from tests.support.cometbft import BINARY, TOOLS
-from tests.support.scratch import scratch_parent
+from tests.support.scratch import directory_on_disk, scratch_parent
 from tests.support.virtual_time import VirtualTimeLoop
 
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
@@ -31,9 +32,9 @@ settings.load_profile("cairn")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Of `tmp_path`, which pytest would make on a disk: most of a unit test's time would be waiting for it.
-if scratch := scratch_parent():
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch))
+# For `tmp_path`, and for what the tests start: on a disk, most of a unit test's time would be waiting for it.
+if "TMPDIR" not in os.environ and (scratch := scratch_parent()):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = (
@@ -47,7 +48,7 @@ LONG_FILES = (
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
     "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
     "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
-    "test_shop.py",
+    "test_shop.py", "test_counted_work.py", "test_supervisor.py",
 )  # fmt: skip
 WITHOUT_SHARED_NODES = {
     "test_simulation.py", "test_defects.py", "test_kills.py", "test_hangs.py", "test_fresh_seeds.py", "test_crash.py",
@@ -76,6 +77,13 @@ def _logging_of_each_test() -> Iterator[None]:
         root.setLevel(logging.WARNING)
         logging.getLogger("cairn").setLevel(logging.NOTSET)
         structlog.reset_defaults()
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """As `tmp_path`, but always on a disk."""
+    with directory_on_disk() as directory:
+        yield directory
 
 
 @pytest.fixture
