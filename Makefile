@@ -58,7 +58,7 @@ check-js: js ## Types and lint of the explorer's JavaScript
 test: cometbft programs js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
 
 test-unit: $(STAMP) ## The unit tests
-	$(BIN)/pytest -q -n $(CORES) $(PYTEST_ARGS) tests/unit
+	$(BIN)/pytest -q -n $(shell expr $(CORES) + 1) $(PYTEST_ARGS) tests/unit
 
 test-node: $(STAMP) cometbft programs js ## The tests between unit and network: a node, in process and as a user starts it
 	$(BIN)/pytest -q -n $(shell expr $(CORES) + 2) $(SPREAD) --ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop $(PYTEST_ARGS) tests

@@ -1,9 +1,11 @@
 """Rules for the whole test suite."""
 
+import gc
 import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from cairn.log import LineHandler
 from tests.support.cometbft import BINARY, TOOLS
+from tests.support.scratch import directory_on_disk, scratch_parent
 from tests.support.virtual_time import VirtualTimeLoop
 
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
@@ -29,6 +32,10 @@ settings.load_profile("cairn")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# For `tmp_path`, and for what the tests start: on a disk, most of a unit test's time would be waiting for it.
+if "TMPDIR" not in os.environ and (scratch := scratch_parent()):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+
 RECURSION_LIMIT = 1_000
 LONG_FILES = (
     "test_production_page.py", "test_operator_pages.py", "test_containers_page.py", "test_schemathesis.py",
@@ -41,7 +48,7 @@ LONG_FILES = (
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
     "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
     "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
-    "test_shop.py",
+    "test_shop.py", "test_counted_work.py", "test_supervisor.py",
 )  # fmt: skip
 WITHOUT_SHARED_NODES = {
     "test_simulation.py", "test_defects.py", "test_kills.py", "test_hangs.py", "test_fresh_seeds.py", "test_crash.py",
@@ -73,6 +80,13 @@ def _logging_of_each_test() -> Iterator[None]:
 
 
 @pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """As `tmp_path`, but always on a disk."""
+    with directory_on_disk() as directory:
+        yield directory
+
+
+@pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """The event loop of a test that is a coroutine, and of its fixtures."""
     if request.node.get_closest_marker("virtual_time"):
@@ -80,6 +94,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     if request.node.get_closest_marker("uvloop"):
         return "asyncio", {"loop_factory": uvloop.new_event_loop}
     return "asyncio", {}
+
+
+def pytest_collection_finish() -> None:
+    # What was imported and collected stays: the collector need not look at it again in every test.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,8 @@ import httpx
 
 from cairn.domain.genesis import DEV_KEYS
 from tests.support.monitoring import Monitoring, Targets, panels, query_of, show_metrics
-from tests.support.network import Network, scratch_parent
+from tests.support.network import Network
+from tests.support.scratch import scratch_parent
 from tests.support.steady_load import SteadyLoad
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "dashboard.svg"

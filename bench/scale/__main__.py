@@ -15,8 +15,8 @@ from bench.scale.page import report
 from bench.scale.reads import measure_reads
 from bench.scale.validators import measure_validators
 from tests.support.balancers import HAPROXY
-from tests.support.network import scratch_parent
 from tests.support.nginx import NGINX
+from tests.support.scratch import scratch_parent
 
 REPORTS = Path("reports")
 

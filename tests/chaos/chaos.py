@@ -36,7 +36,7 @@ from tests.chaos.reverts import Reverts
 from tests.chaos.schedule import Step, draw_rounds
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.follower import Follower
-from tests.support.network import scratch_parent
+from tests.support.scratch import scratch_parent
 
 PAUSE_S = 0.2
 """Between two bursts of a sender, on average."""

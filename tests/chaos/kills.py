@@ -36,10 +36,10 @@ from tests.chaos.network_run import sections as network_sections
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.reverts import call
 from tests.chaos.shim import Shim, find_compiler
-from tests.support.network import scratch_parent
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
+from tests.support.scratch import scratch_parent
 
 MOST_ANSWERS = 150
 """In one life: more than one block's worth."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.chaos.report import end_on_sigterm, failure_of, table, write_report
 from tests.support.killed_shop import KillableNode, KilledShop
-from tests.support.network import scratch_parent
+from tests.support.scratch import scratch_parent
 from tests.support.shop import PythonShop, Shop, TypeScriptShop, compile_shop
 
 PACKAGES = Path(__file__).parents[1] / "js" / "node_modules"

@@ -37,9 +37,9 @@ from tests.chaos.shim import Shim, find_compiler
 from tests.chaos.traffic import Traffic
 from tests.chaos.usage import Usage, UsageLog, held_connections
 from tests.support.follower import Follower
-from tests.support.network import scratch_parent
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.scratch import scratch_parent
 
 PAUSE_S = 0.2
 """Between two bursts of a sender, on average: some three hundred transfers a second in all."""

@@ -26,21 +26,21 @@ def running_in(directory: Path) -> list[int]:
     return found
 
 
-def test_an_end_from_outside_leaves_no_node_running(tmp_path: Path) -> None:
+def test_an_end_from_outside_leaves_no_node_running(disk_path: Path) -> None:
     """Also when it is told more than once, as by a signal to its group and by `make`, which passes that on."""
     command = [sys.executable, "-m", "tests.chaos.kills", "--kills", "1000"]
-    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}) as program:
+    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(disk_path)}) as program:
         try:
             # Two nodes, of several processes each.
-            wait_until(lambda: len(running_in(tmp_path)) > 4, PATIENCE_S, "nodes")
+            wait_until(lambda: len(running_in(disk_path)) > 4, PATIENCE_S, "nodes")
             while program.poll() is None:
                 program.send_signal(signal.SIGTERM)
                 time.sleep(0.1)
             # A process that was killed needs a processor once more to end.
-            wait_until(lambda: not running_in(tmp_path), PATIENCE_S, "the end of all nodes")
+            wait_until(lambda: not running_in(disk_path), PATIENCE_S, "the end of all nodes")
         finally:
             program.kill()
-            for pid in running_in(tmp_path):
+            for pid in running_in(disk_path):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     assert program.returncode == 128 + signal.SIGTERM

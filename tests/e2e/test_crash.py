@@ -15,7 +15,7 @@ LONGEST_S = 300.0
 """A machine that has other work kills less often."""
 
 
-def test_nothing_accepted_is_lost_in_a_crash(tmp_path: Path) -> None:
+def test_nothing_accepted_is_lost_in_a_crash(disk_path: Path) -> None:
     seed_number = int(os.environ.get("CRASH_SEED", random.SystemRandom().randrange(2**32)))
     print(f"CRASH_SEED={seed_number}")
     run = KillRun(seed_number)
@@ -39,7 +39,7 @@ def test_nothing_accepted_is_lost_in_a_crash(tmp_path: Path) -> None:
     late = threading.Timer(LONGEST_S, run.ended.set)
     late.start()
     try:
-        run_kills(run, KILLS, tmp_path / "chain", check_replayed)
+        run_kills(run, KILLS, disk_path / "chain", check_replayed)
     finally:
         late.cancel()
     assert run.kills

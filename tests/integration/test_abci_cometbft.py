@@ -19,9 +19,9 @@ import pytest
 from tests.support.abci_grammar import check_run, read_runs
 from tests.support.cometbft import Away, CometBFT, Rejected
 from tests.support.counter_app import GENESIS_HASH, MALFORMED, State
-from tests.support.network import scratch_parent
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.scratch import scratch_parent
 
 SEED = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
 VICTIMS = [("app",), ("comet",), ("app", "comet"), ("comet", "app")]

@@ -43,8 +43,8 @@ from tests.support.core_fixtures import (
     signed,
     signed_of_each_type,
 )
-from tests.support.network import scratch_parent
 from tests.support.pace import PATIENCE_S
+from tests.support.scratch import scratch_parent
 from tests.support.tx_data import data_by_number
 
 

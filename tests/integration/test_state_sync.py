@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from cairn.cli.network.join import state_sync_settings
-from tests.support.network import Network, NetworkNode, scratch_parent
+from tests.support.network import Network, NetworkNode
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
+from tests.support.scratch import scratch_parent
 from tests.support.wallet import dev_account, new_account, sign_transfer
 
 INTERVAL = 5

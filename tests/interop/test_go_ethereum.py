@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import HERE, OFFLINE_GO, run
-from tests.support.network import Network, scratch_parent
+from tests.support.network import Network
 from tests.support.node_process import NodeProcess
+from tests.support.scratch import scratch_parent
 from tests.support.wallet import dev_account
 
 HEADERS = HERE.with_name("vectors") / "headers.json"

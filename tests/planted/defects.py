@@ -159,7 +159,7 @@ DEFECTS = (
         """        older = cursor.seek(keys.version_key(address, height - 1)) if height else None
 """,
         shown_as=("account", "audit", "agreement", "exit"),
-        seeds=(10, 4133025703),
+        seeds=(26,),
     ),
     Defect(
         "what leaves one mempool of many counts as dropped",
@@ -188,7 +188,7 @@ DEFECTS = (
 """,
         "",
         shown_as=("exit",),
-        seeds=(1095513148,),
+        seeds=(17,),
     ),
     Defect(
         "the file of the state tree is not synced before it is renamed",
@@ -239,6 +239,7 @@ DEFECTS = (
         "    async def _submit(self, rng: random.Random) -> None:\n"
         "        await asyncio.get_running_loop().create_future()\n",
         shown_as=("hang",),
+        seeds=(271041745,),
     ),
 )
 

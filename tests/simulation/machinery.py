@@ -30,7 +30,7 @@ import cairn.store.journal
 import cairn.store.prune
 import cairn.store.state_recovery
 import cairn.store.tree_file
-from cairn.core import service
+from cairn.core import opening
 from cairn.store.journal import Bounds, Journal
 from cairn.store.rocks import Database
 from cairn.store.state_recovery import RecoveredTree
@@ -110,9 +110,12 @@ class SmallJournal:
 
     segment_bytes = 4096
     max_segments = 3
+    opened = 0
+    """How often. The module that opens the node's may become another, which would know nothing of this one."""
 
     @classmethod
     def open(cls, path: pathlib.Path, bounds: Bounds) -> Journal:
+        cls.opened += 1
         return Journal.open(path, bounds, cls.segment_bytes, cls.max_segments)
 
 
@@ -161,7 +164,7 @@ def simulated_surroundings(
         patches.enter_context(mock.patch.object(cairn.engine.network.engine, "AbciServer", abci_server))
         patches.enter_context(mock.patch.object(cairn.engine.network.engine, "Rpc", rpc))
         patches.enter_context(mock.patch.object(cairn.core.process, "LinkServer", link_server))
-        patches.enter_context(mock.patch.object(service, "Journal", SmallJournal))
+        patches.enter_context(mock.patch.object(opening, "Journal", SmallJournal))
         # As small beside a segment as in a real journal: large ones would leave each segment half empty for ever.
         patches.enter_context(mock.patch.object(cairn.store.journal, "_FRAME_RECORDS", 2))
         # A few removals, so that pruning has files merged.

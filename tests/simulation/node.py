@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -244,5 +245,7 @@ def _bury_core(core: Core) -> None:
             cast(Executor, executor).kill()
     core.failed.cancel()
     core._arrivals.close()
-    core._journal.close()
+    # It would remove the segment that it has begun in advance.
+    with suppress(Crash):
+        core._journal.close()
     core._chain.close()

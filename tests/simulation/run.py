@@ -24,8 +24,8 @@ from tests.simulation.node import Link, Violation
 from tests.simulation.setup import Tally, draw_embedded, draw_network
 from tests.simulation.world import LONGEST_S, World
 from tests.support.pace import PATIENCE_S
+from tests.support.scratch import scratch_parent
 
-MEMORY = Path("/dev/shm")
 STEPS = 150
 EMBEDDED_SHARE = 0.25
 HANGS_S = 6 * PATIENCE_S
@@ -54,7 +54,7 @@ def simulate(
 ) -> Result:
     """Run one seed. Whatever goes wrong is in the result."""
     begun_at = time.perf_counter()
-    root = Path(tempfile.mkdtemp(prefix="cairn-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
+    root = Path(tempfile.mkdtemp(prefix="cairn-simulation-", dir=scratch_parent()))
     failure, kind = "", ""
     tally = Tally()
     digest = hashlib.sha256()
@@ -78,8 +78,11 @@ def simulate(
                 world.trace = tell
                 SmallJournal.segment_bytes = world.setup.journal_segment_bytes
                 SmallJournal.max_segments = world.setup.journal_segments
+                SmallJournal.opened = 0
                 try:
                     runner.run(world.run(steps))
+                    if not SmallJournal.opened:
+                        raise Violation("disk", "the node opens another journal than the simulated one")
                     if passed_by:
                         raise Violation("disk", f"{passed_by[0]} is changed, but not through its disk")
                 except Violation as violation:

@@ -42,6 +42,8 @@ class Containers:
         self._environment = os.environ | {
             "CONTAINERS_STORAGE_CONF": str(storage),
             "CONTAINERS_CONF": str(settings),
+            # Whole images pass through it.
+            "TMPDIR": str(scratch),
             "PATH": f"{scratch / 'bin'}:{os.environ['PATH']}",
         }
 

@@ -5,7 +5,6 @@ import hashlib
 import http.client
 import json
 import re
-import shutil
 import signal
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,19 +40,6 @@ QUICK: dict[str, TomlValue] = {
     "p2p.flush_throttle_timeout": "5ms",
 }
 """Rounds that a test can wait for."""
-
-
-MEMORY = Path("/dev/shm")
-ENOUGH_MEMORY_BYTES = 4 * 1024**3
-
-
-def scratch_parent() -> Path | None:
-    """Where to keep homes: in memory, if there is plenty. What a killed process wrote stays there as it does on disk.
-
-    Else each block of each node would wait for the same disk several times. None is the system's own choice.
-    """
-    plenty = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_MEMORY_BYTES
-    return MEMORY if plenty else None
 
 
 class NetworkNode:

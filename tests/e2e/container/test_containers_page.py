@@ -19,6 +19,7 @@ from tests.support.pace import PATIENCE_S
 from tests.support.pages import PROGRAMS, ROOT, Page
 from tests.support.ports import free_ports
 from tests.support.programs import need_program
+from tests.support.scratch import directory_on_disk
 
 PAGE = Page("docs/containers.md")
 ACCOUNT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -27,13 +28,14 @@ MANIFEST = ROOT / "packaging" / "kubernetes" / "cairn.yml"
 
 
 @pytest.fixture(scope="module")
-def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
-    made = Containers(tmp_path_factory.mktemp("containers"))
-    try:
-        made.build()
-        yield made
-    finally:
-        made.close()
+def containers() -> Iterator[Containers]:
+    with directory_on_disk() as scratch:
+        made = Containers(scratch)
+        try:
+            made.build()
+            yield made
+        finally:
+            made.close()
 
 
 def test_the_page_runs_a_node_that_keeps_its_chain(containers: Containers) -> None:

@@ -92,8 +92,8 @@ def audit_directory(data_dir: Path) -> None:
     chain.close()
 
 
-def test_the_core_killed_at_every_point(tmp_path: Path) -> None:
-    rig = Rig("core", tmp_path)
+def test_the_core_killed_at_every_point(disk_path: Path) -> None:
+    rig = Rig("core", disk_path)
     with rig.start() as node:
         node.wait_ready()
         scene = Scene(node)
@@ -110,8 +110,8 @@ def test_the_core_killed_at_every_point(tmp_path: Path) -> None:
     audit_directory(rig.data_dir)
 
 
-def test_the_whole_node_killed_at_every_point(tmp_path: Path) -> None:
-    rig = Rig("node", tmp_path)
+def test_the_whole_node_killed_at_every_point(disk_path: Path) -> None:
+    rig = Rig("node", disk_path)
     with rig.start() as node:
         node.wait_ready()
         scene = Scene(node)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.network import scratch_parent
+from tests.support.scratch import scratch_parent
 
 
 @pytest.fixture(scope="module")
