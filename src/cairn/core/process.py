@@ -186,8 +186,9 @@ class CoreProcess(LinkedCore):
             await core.stop()
         finally:
             self._core = self.admissions = None
+            # Also if the stop fails: a failure that nobody asks for is reported by asyncio as well.
+            ended_by = core.failed.exception() if core.failed.done() else None
         if core.failed.done():
-            ended_by = core.failed.exception()
             if not isinstance(ended_by, StoreUnavailable):
                 raise ended_by or Fatal("the engine ended")
             # A revert is not a failure: the snapshot is opened at once.
