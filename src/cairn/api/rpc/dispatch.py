@@ -148,8 +148,10 @@ class Dispatcher:
         try:
             if isinstance(result, Later):
                 result = await result()
-            is_long = isinstance(result, LongResult)
-            answer = await _long_success(begun.call, result) if is_long else _success(begun.call, result)
+            if isinstance(result, LongResult):
+                answer = await _long_success(begun.call, result)
+            else:
+                answer = _success(begun.call, result)
             begun.method.answered.count()
             return answer
         except Exception as failure:
