@@ -137,6 +137,9 @@ async def test_pipelined_answers_come_in_the_order_of_the_requests(server: RestS
         )
         client.write(requests)
         await server.heard(len(requests))
+        await server.submissions(2)
+        # Some turns later, too: where each client has its share of time, not all begin in one.
+        await asyncio.sleep(0.05)
         assert len(server.core.submitted) == 2, "what is behind /startup waits"
         server.core.submitted[1][1].set_result(Admission(signed(1).hash))
         await asyncio.sleep(0)
