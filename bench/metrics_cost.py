@@ -5,7 +5,7 @@ that only counts, so that not even the calls are left. Clocks that are read for 
 a `log_level` of "error", with them "info", the default. Worker and core are in one process, without sockets. Valgrind
 counts every instruction of the process, in C and in Python, and none of the kernel: so the shares are larger here than
 in a node. Times would not do: between two runs of the very same program they differ by more than is to be measured.
-Between two runs of this one a submission differs by some 0.2 %, a read by less than 0.1 %.
+Between two runs of this one a submission differs by some 0.2 %, a read by up to 1 %.
 """
 
 import argparse
