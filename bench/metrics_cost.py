@@ -1,19 +1,15 @@
 """What metrics and logs cost: the instructions of a worker and a core with them and without.
 
-`python -m bench.metrics_cost`, with valgrind. Without metrics means that every statement is taken out of the source
-that only counts, so that not even the calls are left. Clocks that are read for the log, too, stay. Without logs means
-a `log_level` of "error", with them "info", the default. Worker and core are in one process, without sockets. Valgrind
-counts every instruction of the process, in C and in Python, and none of the kernel: so the shares are larger here than
-in a node. Times would not do: between two runs of the very same program they differ by more than is to be measured.
-Between two runs of this one a submission differs by some 0.2 %, a read by up to 1 %.
+`python -m bench.metrics_cost`, with valgrind. Worker and core are in one process, without sockets. Valgrind counts all
+instructions of the process, in C and in Python, and none of the kernel: so the shares are larger here than in a node,
+whose time `bench.metrics_turns` takes. This needs no quiet machine. Between two runs of it a submission differs by some
+0.2 %, a read by up to 1 %.
 """
 
 import argparse
-import ast
 import asyncio
 import gc
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,64 +17,16 @@ from pathlib import Path
 
 import msgspec
 
+from bench.without_counting import SOURCE, copy_without
 from cairn.board import Board
 from cairn.domain.transactions import encode_tx
 from cairn.log import configure_logging
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, opened_core, settings, signed
 from tests.support.direct_worker import CurrentCore, DirectWorker, get
 
-SOURCE = Path(__file__).parents[1] / "src" / "cairn"
-COUNTING = frozenset(
-    {"inc", "add", "set", "set_all", "observe", "change", "clear", "answered", "count", "end_fast_group"}
-)
-TALLIES = ("tally", "traffic", "self.traffic")
-"""What the program calls them where it counts."""
 AT_A_TIME = 16
 MARK = "getsid"
 """A function of the C library that nothing else calls: valgrind writes down what it has counted up to then."""
-
-
-class WithoutCounting(ast.NodeTransformer):
-    """Takes out what is there only to count."""
-
-    def __init__(self) -> None:
-        self.removed = 0
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        called = node.value.func if isinstance(node.value, ast.Call) else None
-        if isinstance(called, ast.Attribute) and called.attr in COUNTING and _is_of_metrics(called.value):
-            return self._nothing()
-        return node
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self._nothing() if ast.unparse(node.targets[-1]) in TALLIES else node
-
-    def visit_For(self, node: ast.For) -> ast.AST:
-        return self._nothing() if ast.unparse(node.iter).endswith(".left_of_group") else self.generic_visit(node)
-
-    def _nothing(self) -> ast.Pass:
-        self.removed += 1
-        return ast.Pass()
-
-
-def _is_of_metrics(node: ast.expr) -> bool:
-    text = ast.unparse(node)
-    return text.startswith("metrics.") or text.endswith((".traffic", ".answered", *TALLIES)) or "traffic_of(" in text
-
-
-def copy_without(target: Path) -> int:
-    """Returns how many statements were taken out."""
-    shutil.copytree(SOURCE, target / "cairn")
-    removed = 0
-    for path in (target / "cairn").rglob("*.py"):
-        if path.name.startswith("metrics"):
-            continue
-        text = path.read_text()
-        if "metrics" in text or "traffic" in text:
-            without = WithoutCounting()
-            path.write_text(ast.unparse(without.visit(ast.parse(text))))
-            removed += without.removed
-    return removed
 
 
 def post(path: str, fields: object) -> bytes:
@@ -137,13 +85,13 @@ async def submit(worker: DirectWorker, submissions: list[bytes]) -> None:
             assert b"result" in (await connection.answer()).body
 
 
-def count_instructions(package: str, level: str, requests: int, scratch: Path) -> dict[str, float]:
+def count_instructions(package: Path, requests: int, scratch: Path) -> dict[str, float]:
     """By kind of request: the instructions of one."""
     dumps = scratch / "callgrind"
     done = subprocess.run(
         ["valgrind", "--tool=callgrind", f"--dump-before={MARK}", f"--callgrind-out-file={dumps}", sys.executable]
-        + ["-m", "bench.metrics_cost", "--alone", level, "--requests", str(requests)],
-        env=os.environ | {"PYTHONPATH": package, "PYTHONHASHSEED": "0"}, stdout=subprocess.PIPE, check=True,
+        + ["-m", "bench.metrics_cost", "--alone", "--requests", str(requests)],
+        env=os.environ | {"PYTHONPATH": str(package), "PYTHONHASHSEED": "0"}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     # Those with even numbers are what is done between one kind and the next.
     numbered = {kind: scratch / f"callgrind.{2 * at + 2}" for at, kind in enumerate(msgspec.json.decode(done.stdout))}
@@ -158,27 +106,23 @@ def total_of(dump: str) -> int:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--requests", type=int, default=256, help="of each kind; whole groups of a tally")
-    options.add_argument("--alone", metavar="LEVEL", help="use the package that Python finds, and print what was asked")
+    options.add_argument("--alone", action="store_true", help="use the package that Python finds, say what was asked")
     asked = options.parse_args()
     if asked.alone:
-        configure_logging(asked.alone, "text")
+        configure_logging("info", "text")
         print(msgspec.json.encode(asyncio.run(take_all(asked.requests))).decode())
         return
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as scratch:
-        print(f"{copy_without(Path(scratch))} statements taken out", flush=True)
-        own = str(SOURCE.parent)
-        variants = {"neither": (scratch, "error"), "metrics": (own, "error"), "metrics and logs": (own, "info")}
-        counts: list[dict[str, float]] = []
-        for package, level in variants.values():
-            with tempfile.TemporaryDirectory(prefix="cairn-bench-") as dumps:
-                counts.append(count_instructions(package, level, asked.requests, Path(dumps)))
-    for kind, plain in counts[0].items():
-        counting, logging = (each[kind] for each in counts[1:])
-        print(
-            f"{kind}: {plain:,.0f} instructions; with metrics {counting - plain:+,.0f}, "
-            f"{100 * (counting / plain - 1):+.2f} %; with logs, too, {logging - plain:+,.0f}, "
-            f"{100 * (logging / plain - 1):+.2f} %"
-        )
+        packages = {"with": SOURCE.parent, "without": Path(scratch) / "less"}
+        copy_without(packages["without"])
+        counts: dict[str, dict[str, float]] = {}
+        for name, package in packages.items():
+            dumps = Path(scratch) / name
+            dumps.mkdir()
+            counts[name] = count_instructions(package, asked.requests, dumps)
+    for kind, without in counts["without"].items():
+        more = counts["with"][kind] - without
+        print(f"{kind}: {without:,.0f} instructions, with metrics and logs {more:+,.0f}, {100 * more / without:+.2f} %")
 
 
 if __name__ == "__main__":

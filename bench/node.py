@@ -47,13 +47,17 @@ class BenchNode:
         rest_s: float = 1.0,
         options: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
     ) -> None:
-        """It is at rest when it did nothing for `rest_s`. Without a home it is a dev chain, which is temporary."""
+        """It is at rest when it did nothing for `rest_s`. Without a home it is a dev chain, which is temporary.
+
+        Another `program` than `cairn` has the same arguments.
+        """
         self._rest_s = rest_s
         [self.port] = free_ports(1)
         started = time.perf_counter()
         command = ["dev", "--quiet"] if home is None else ["run", "--home", str(home)]
-        self._node = NodeProcess.start([*command, "--port", str(self.port), *options], env)
+        self._node = NodeProcess([*command, "--port", str(self.port), *options], env, program)
         try:
             self._await_ready()
         except BaseException:

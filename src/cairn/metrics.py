@@ -12,7 +12,6 @@ from cairn.build import COMMIT, DATA_FORMAT, VERSION
 from cairn.domain.errors import BY_CODE
 from cairn.domain.types import DropReason
 from cairn.metrics_page import (
-    GROUP,
     OTHER,
     SECONDS,
     Counter,
@@ -221,10 +220,11 @@ class RouteTraffic(Tally):
     """Counts the answers of one route, or of one method on it. No other process writes to its cells.
 
     It is itself the tally of those with 200. What is asked for most and takes least, at most `FAST_S`, is counted by
-    the connection in that way, as `HttpProtocol` shows. Of such a group, the time of the last stands for all.
+    the connection in that way, as `HttpProtocol` shows, or with others of its turn (`GatheredAnswers`). Some times are
+    added then, and stand for all of those since the last.
     """
 
-    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at")
+    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed")
 
     def __init__(self, traffic: Traffic, route: str, tally_at: int) -> None:
         """Those with 200 are counted in the cell `tally_at`."""
@@ -234,15 +234,28 @@ class RouteTraffic(Tally):
         self._other_at = at + len(STATUSES)
         self._slow_at, self._sum_at = at + Traffic.slow_at, at + Traffic.sum_at
         super().__init__(traffic.own, tally_at)
+        self._timed = self._counts[tally_at]
+        """How many of those with 200 have their time in the sum."""
 
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
         self.end_group()
-        self._numbers[self._sum_at] += GROUP * took_s
+        self._add_times(took_s)
+
+    def add_fast(self, number: int, seconds: float) -> None:
+        """Count so many answers with 200, of at most `FAST_S` each, which took so long together."""
+        self.add(number)
+        self._add_times(seconds / number)
+
+    def _add_times(self, took_s: float) -> None:
+        counted = self._counts[self._cell]
+        self._numbers[self._sum_at] += (counted - self._timed) * took_s
+        self._timed = counted
 
     def answered(self, status: int, took_s: float) -> None:
         if status == 200:
             self.count()
+            self._timed += 1
         else:
             self._counts[self._cells.get(status, self._other_at)] += 1
         if took_s > FAST_S:

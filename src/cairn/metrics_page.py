@@ -80,6 +80,9 @@ def private_row(cells: int) -> Row:
     return Row(bytearray(cells * _WORD_BYTES), 0, cells)
 
 
+_NONE_LEFT: Final[Iterator[int]] = iter(())
+
+
 class Tally:
     """Counts one by one in a cell that nobody else writes to, at the least cost.
 
@@ -115,6 +118,11 @@ class Tally:
         """Count the last one of a group."""
         self._counts[self._cell] += 1
         self._begin_group()
+
+    def add(self, number: int) -> None:
+        self._counts[self._cell] += number
+        # So the next that is counted alone begins another group.
+        self.left_of_group = _NONE_LEFT
 
 
 class _Cells(dict[tuple[str, ...], int]):

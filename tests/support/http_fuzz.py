@@ -374,6 +374,7 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     nonces = NextNonces(ScriptedGateway(), view)
     hot = HotRoutes(view, nonces, recorder, recorder, HOSTS, origins, limiter, shares, SETTINGS)  # type: ignore[arg-type]
     state = ServerState(view, recorder, hot, limiter, shares, SETTINGS)
+    state.gathered.pays = conversation.delays.random() < 0.5
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop = asyncio.get_running_loop()

@@ -16,6 +16,7 @@ from cairn.api.server.access import client_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import AnswerFuture, Client, Exchange, HotRoute
+from cairn.api.server.gathered_answers import MAX_GATHERED_BYTES
 from cairn.api.server.http_heads import CLOSE, asks_for_websocket
 from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
@@ -34,7 +35,7 @@ MAX_BUFFERED_BODY_BYTES = 64 * 1024
 JOINED_BYTES = 256 * 1024
 """What is longer is written for itself, since to join it with others would copy it."""
 READY_BYTES = 128 * 1024
-"""Of ready answers that are gathered before they are written, and the client is seen not to read them."""
+"""Of ready answers of a connection, before they are written and the client is seen not to read them."""
 LINGER_S = 2.0
 """How long a refused client's bytes are still read, so that it gets the answer."""
 HALF_CLOSED_S = 5.0
@@ -53,6 +54,9 @@ class HttpProtocol(asyncio.Protocol):
     def __init__(self, state: ServerState, slot: ConnectionSlot | None = None) -> None:
         """`slot` is that of a connection that has one already."""
         self._state = state
+        self._gathered = state.gathered
+        self._batch = -1
+        """The gathered answers that the latest one of this connection is among."""
         self._slot = slot
         self.waiting: deque[Exchange] = deque()
         """Requests that have not begun, in their order; of the last one the body may still arrive."""
@@ -128,6 +132,7 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
         self._has_ended = self._is_closing = True
+        self._write_gathered()
         if not self._unparsed:
             self._drop_unfinished()
         if not (self.due or self.waiting or self._unparsed) or not self.transport.can_write_eof():
@@ -142,7 +147,7 @@ class HttpProtocol(asyncio.Protocol):
         """The server stops: what has been asked for is answered, then the connection ends."""
         self._is_closing = True
         if self._is_over:
-            self.transport.close()
+            self._close()
         if self.due and not self.waiting and not self._unparsed:
             # So its answer says that it is the last.
             self.due[-1].keeps_alive = False
@@ -168,7 +173,7 @@ class HttpProtocol(asyncio.Protocol):
         return not (self.due or self.waiting or self._unparsed) and self._reader.since is None
 
     def leave(self) -> None:
-        self.transport.close()
+        self._close()
         # Its slot is given to another connection, and it may never read the rest of its last answer.
         self._ends_at = self._state.now + HALF_CLOSED_S
 
@@ -191,7 +196,7 @@ class HttpProtocol(asyncio.Protocol):
         elif self.is_idle:
             timeout_s = state.first_byte_timeout_s if self._is_silent else state.idle_timeout_s
             if now - self._heard_at > timeout_s:
-                self.transport.close()
+                self._close()
 
     # Bytes in.
 
@@ -204,10 +209,11 @@ class HttpProtocol(asyncio.Protocol):
         if self._waits_for_turn or self._is_scheduled:
             self._update()
         else:
-            self._go_on()
+            # Others may ask in the same turn. What is put aside now is written before anything else is received.
+            self._go_on(self._gathered.pays)
 
-    def _go_on(self) -> None:
-        """Parse the next piece, let begin what may begin, and write what is ready."""
+    def _go_on(self, gathers: bool = False) -> None:
+        """Parse the next piece, let begin what may begin, and write what is ready, or gather it."""
         if self.transport.is_closing() or self._waits_for_turn:
             return
         reader, is_first = self._reader, not (self.waiting or self.due)
@@ -218,7 +224,7 @@ class HttpProtocol(asyncio.Protocol):
                 break
             is_first = False
         if self.waiting:
-            self._begin_waiting()
+            self._begin_waiting(gathers)
         if self._parse_began is not None:
             payer = reader.newest.payer if reader.newest is not None else self._payer
             self._state.shares.charge(payer, "reads", self._state.shares.clock() - self._parse_began)
@@ -267,18 +273,20 @@ class HttpProtocol(asyncio.Protocol):
 
     # Requests, in their order.
 
-    def _begin_waiting(self) -> None:
+    def _begin_waiting(self, gathers: bool) -> None:
         if self.write_paused:
             return
         waiting = self.waiting
         ready: list[bytes] = []
         ready_bytes = 0
+        # Answers to requests of one connection are written together anyway.
+        gathers = gathers and len(waiting) == 1
         while waiting:
             request = waiting[0]
             route = request.route
             if route is None or not request.is_whole or (self.due and not self._may_begin()):
                 break
-            answer = self._begin_hot(request, route)
+            answer = self._begin_hot(request, route, gathers)
             if answer is not None:
                 ready.append(answer)
                 ready_bytes += len(answer)
@@ -286,12 +294,15 @@ class HttpProtocol(asyncio.Protocol):
                     break
             elif self._waits_for_turn:
                 break
-        if len(ready) == 1:
+        if len(ready) == 1 and self._batch != self._gathered.batch:
             self.transport.write(ready[0])
         elif ready:
             self.write(*ready)
-        if waiting and waiting[0].route is None and self._may_begin() and not self.write_paused:
-            self._begin(waiting[0])
+        if waiting and waiting[0].route is None and self._may_begin():
+            # Which may find out that the client does not read.
+            self._write_gathered()
+            if not self.write_paused:
+                self._begin(waiting[0])
 
     def _may_begin(self) -> bool:
         """Whether the first that waits may begin beside those that are due."""
@@ -317,9 +328,9 @@ class HttpProtocol(asyncio.Protocol):
         self.due.append(request)
         self._state.keep(asyncio.get_running_loop().create_task(request.run(self._state.app)))
 
-    def _begin_hot(self, request: Exchange, route: HotRoute) -> bytes | None:
-        """Returns the answer if it can be written now. Else it is due, or the request waits for its client's turn, or
-        it is the application's.
+    def _begin_hot(self, request: Exchange, route: HotRoute, gathers: bool) -> bytes | None:
+        """Returns the answer if it can be written now. Else it is gathered, if it may be, or due; or the request waits
+        for its client's turn, or it is the application's.
         """
         state, queue = self._state, route.queue
         shares, used_s = state.shares, 0.0
@@ -352,6 +363,11 @@ class HttpProtocol(asyncio.Protocol):
         self.waiting.popleft()
         if isinstance(answer, bytes) and not self.due:
             if request.is_plain and took_s <= FAST_S:
+                # A probe waits for nobody.
+                if gathers and route.is_limited and len(answer) <= MAX_GATHERED_BYTES:
+                    self._batch = self._gathered.batch
+                    self._gathered.put(self.transport, answer, route.traffic, took_s)
+                    return None
                 # It is counted right here: a call would cost more than all the rest of counting.
                 traffic = route.traffic
                 for low in traffic.left_of_group:
@@ -436,6 +452,7 @@ class HttpProtocol(asyncio.Protocol):
         return True
 
     def write(self, *parts: bytes) -> None:
+        self._write_gathered()
         if len(parts) > 1 and max(map(len, parts)) <= JOINED_BYTES:
             parts = (b"".join(parts),)
         for part in parts:
@@ -455,13 +472,13 @@ class HttpProtocol(asyncio.Protocol):
         elif self._reader.in_body or self.is_refused:
             self._linger()
         else:
-            self.transport.close()
+            self._close()
 
     def fail(self, exchange: Exchange, error: NodeError) -> None:
         if not exchange.is_answering:
             self._count(exchange, Internal.status)
             self.write(self._state.problem(error, CLOSE))
-        self.transport.close()
+        self._close()
 
     def clock(self) -> float:
         return self._state.shares.clock()
@@ -477,6 +494,15 @@ class HttpProtocol(asyncio.Protocol):
 
     def read_on(self) -> None:
         self._update_reading()
+
+    def _write_gathered(self) -> None:
+        """If an answer of this connection is among them: nothing may pass it."""
+        if self._batch == self._gathered.batch:
+            self._gathered.write()
+
+    def _close(self) -> None:
+        self._write_gathered()
+        self.transport.close()
 
     # What follows from all this.
 
@@ -501,7 +527,7 @@ class HttpProtocol(asyncio.Protocol):
             if self._reader.in_body:
                 self._linger()
             else:
-                self.transport.close()
+                self._close()
         self._update_reading()
 
     def _may_go_on(self) -> bool:
@@ -596,5 +622,6 @@ class HttpProtocol(asyncio.Protocol):
         self._drop_waiting()
         self._received.hold(self._reader.held_bytes)
         self._update_reading()
+        self._write_gathered()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()

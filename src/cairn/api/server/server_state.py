@@ -13,6 +13,7 @@ from cairn.api.server.access import RateLimiter
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
+from cairn.api.server.gathered_answers import GatheredAnswers
 from cairn.api.server.http_heads import CLOSE, NO_STORE, Header, encode_lines, whole_response
 from cairn.api.server.known_heads import KnownHeads
 from cairn.api.server.trusted_proxies import TrustedProxies
@@ -55,6 +56,7 @@ class ServerState:
         self.proxies = TrustedProxies(settings)
         self.slots = ConnectionSlots(settings)
         self.known_heads = KnownHeads()
+        self.gathered = GatheredAnswers()
         self.unanswered_bytes = ClientBudget(settings.max_unanswered_bytes)
         self._traffic = {route: metrics.HTTP.of_route(route) for route in metrics.ROUTES}
         self.max_message_bytes = settings.ws_max_message_bytes
@@ -86,6 +88,7 @@ class ServerState:
 
     def refresh(self, time: float) -> None:
         self.now = self._clock.look(time)
+        self.gathered.try_again()
         self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
         if self._view.chain_id is not None:
             self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))

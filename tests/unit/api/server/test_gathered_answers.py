@@ -1,0 +1,214 @@
+"""Answers that are written together: each once and counted, before whatever else happens to its connection."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from math import inf
+from typing import cast
+
+import pytest
+
+from cairn import metrics
+from cairn.api.server import http_protocol
+from cairn.api.server.gathered_answers import MAX_GATHERED_BYTES, MOST, PAYING, TRIAL_TURNS, GatheredAnswers
+from cairn.config import Settings
+from tests.support.metrics import Scrape
+from tests.support.rest_node import hash_of
+from tests.support.rest_server import CONFIRMED, ObservedProtocol, RestServer, get, rest_server
+
+FAST_S = 0.0005
+WEBSOCKET = (
+    "Connection: Upgrade", "Upgrade: websocket",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)  # fmt: skip
+
+
+class Written:
+    """A transport that notes what was counted when something was written to it."""
+
+    def __init__(self, is_closing: bool = False) -> None:
+        self._is_closing = is_closing
+        self.answers: list[bytes] = []
+        self.counted: list[int] = []
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def write(self, answer: bytes) -> None:
+        self.answers.append(answer)
+        self.counted.append(answers_shown())
+
+
+def answers_shown() -> int:
+    counts, good = metrics.PAGE.total_counts(metrics.HTTP), metrics.STATUSES.index(200)
+    return sum(counts[metrics.HTTP.cell(route) + good] for route in metrics.ROUTES)
+
+
+@pytest.fixture(autouse=True)
+def own_counts() -> None:
+    metrics.PAGE.share(["test"])
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RestServer]:
+    # However slow the machine is, the answers are fast enough to be gathered.
+    monkeypatch.setattr(http_protocol, "FAST_S", inf)
+    async with rest_server(replace(Settings(), workers=1)) as server:
+        yield server
+
+
+def put(
+    gathered: GatheredAnswers, to: Written, answer: bytes, route: str = "GET /chain", took_s: float = FAST_S
+) -> None:
+    gathered.put(cast(asyncio.Transport, to), answer, metrics.HTTP.of_route(route), took_s)
+
+
+async def test_answers_of_a_turn_are_written_at_its_end_in_order_after_all_are_counted() -> None:
+    gathered, one, other = GatheredAnswers(), Written(), Written()
+    put(gathered, one, b"1")
+    put(gathered, other, b"2", "GET /health", 2 * FAST_S)
+    put(gathered, one, b"3")
+    assert not one.answers
+    assert answers_shown() == 0
+    await asyncio.sleep(0)
+    assert (one.answers, other.answers) == ([b"1", b"3"], [b"2"])
+    assert (one.counted, other.counted) == ([3, 3], [3])
+    page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
+    for route, number, seconds in (("GET /chain", 2, 2 * FAST_S), ("GET /health", 1, 2 * FAST_S)):
+        assert page.total("cairn_http_requests_total", route=route, code="200") == number
+        sum_s = page.total("cairn_http_request_duration_seconds_sum", route=route)
+        assert sum_s == pytest.approx(seconds)
+    await asyncio.sleep(0)
+    assert len(one.answers) == 2
+
+
+async def test_the_most_do_not_wait_for_the_end_of_the_turn() -> None:
+    gathered, written = GatheredAnswers(), Written()
+    for number in range(MOST + 1):
+        put(gathered, written, b"%d" % number)
+    assert len(written.answers) == MOST
+    await asyncio.sleep(0)
+    assert written.answers == [b"%d" % number for number in range(MOST + 1)]
+
+
+async def test_a_connection_that_is_gone_takes_no_answer_from_others() -> None:
+    gathered, gone, there = GatheredAnswers(), Written(is_closing=True), Written()
+    put(gathered, gone, b"1")
+    put(gathered, there, b"2")
+    await asyncio.sleep(0)
+    assert (gone.answers, there.answers) == ([], [b"2"])
+
+
+@pytest.mark.parametrize(("each_turn", "pays"), [(1, False), (PAYING - 1, False), (PAYING, True)])
+async def test_it_ends_after_a_trial_with_few_answers_and_is_tried_again(each_turn: int, pays: bool) -> None:
+    gathered, written = GatheredAnswers(), Written()
+    for _ in range(2):
+        gathered.try_again()
+        for _ in range(TRIAL_TURNS):
+            assert gathered.pays
+            for _ in range(each_turn):
+                put(gathered, written, b"")
+            await asyncio.sleep(0)
+        assert gathered.pays == pays
+    assert len(written.answers) == 2 * TRIAL_TURNS * each_turn
+
+
+def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_times() -> None:
+    traffic, total = metrics.HTTP.of_route("GET /chain"), 0
+    for number in (1, 63, 64, 100, 255, 256, 300):
+        for _ in range(number):
+            count_alone(traffic)
+            total += 1
+            assert answers_shown() == total
+        traffic.answered(200, FAST_S)
+        traffic.add_fast(number, number * FAST_S)
+        total += 1 + number
+        assert answers_shown() == total
+        sum_s = Scrape(metrics.HTTP.rendered(metrics.PAGE)).total("cairn_http_request_duration_seconds_sum")
+        assert sum_s == pytest.approx(total * FAST_S)
+
+
+def count_alone(traffic: metrics.RouteTraffic) -> None:
+    """As a connection does it."""
+    for low in traffic.left_of_group:
+        traffic.bytes[traffic.at] = low
+        return
+    traffic.end_fast_group(FAST_S)
+
+
+class TestConnections:
+    """What happens in the same turn of the event loop as an answer that is gathered, on a real socket."""
+
+    pytestmark = pytest.mark.uvloop
+
+    async def test_what_is_refused_comes_behind_it(self, server: RestServer) -> None:
+        async with server.client() as client:
+            connection = await gathering(server)
+            connection.data_received(b"\0\r\n\r\n")
+            assert [(await client.answer()).status for _ in range(2)] == [200, 400]
+            assert await client.rest() == b""
+
+    async def test_what_the_application_answers_comes_behind_it(self, server: RestServer) -> None:
+        async with server.client() as client:
+            connection = await gathering(server)
+            connection.data_received(get("/unknown") + get("/health"))
+            assert [(await client.answer()).status for _ in range(3)] == [200, 404, 200]
+
+    async def test_a_long_answer_is_written_at_once_behind_it(
+        self, server: RestServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        block = b"x" * (MAX_GATHERED_BYTES + 1)
+        monkeypatch.setattr(server.view, "find_block", lambda block_hash: block)
+        async with server.client() as client:
+            connection = await gathering(server)
+            connection.data_received(get("/block/0x" + "ab" * 32))
+            assert not is_gathered(server)
+            first, second = await client.answer(), await client.answer()
+            assert (first.status, second.body) == (200, block)
+
+    @pytest.mark.parametrize(("version", "status"), [("13", 101), ("12", 400)])
+    async def test_a_websocket_begins_or_is_refused_behind_it(
+        self, server: RestServer, version: str, status: int
+    ) -> None:
+        async with server.client() as client:
+            connection = await gathering(server)
+            connection.data_received(get("/events", *WEBSOCKET, f"Sec-WebSocket-Version: {version}"))
+            assert (await client.answer()).status == 200
+            assert (await client.answer(has_body=False)).status == status
+
+    async def test_a_probe_waits_for_nobody(self, server: RestServer) -> None:
+        async with server.client() as client:
+            await server.accepted(1)
+            [connection] = server.connections
+            connection.data_received(get("/health"))
+            assert not is_gathered(server)
+            assert (await client.answer()).status == 200
+
+    @pytest.mark.parametrize("end", ["leave", "finish"])
+    async def test_it_is_written_before_the_server_ends_the_connection(self, server: RestServer, end: str) -> None:
+        async with server.client() as client:
+            connection = await gathering(server)
+            getattr(connection, end)()
+            assert (await client.answer()).status == 200
+            assert await client.rest() == b""
+
+    async def test_it_is_written_to_a_client_that_sends_nothing_more(self, server: RestServer) -> None:
+        async with server.client() as client:
+            connection = await gathering(server)
+            assert not connection.eof_received()
+            connection.transport.close()
+            assert (await client.answer()).status == 200
+
+
+async def gathering(server: RestServer) -> ObservedProtocol:
+    """The only connection, with an answer that is not written yet."""
+    await server.accepted(1)
+    [connection] = server.connections
+    connection.data_received(get(f"/tx/{hash_of(CONFIRMED)}"))
+    assert is_gathered(server)
+    return connection
+
+
+def is_gathered(server: RestServer) -> bool:
+    [connection] = server.connections
+    return connection._batch == server.gathered.batch
