@@ -50,7 +50,7 @@ def notes_in(path: Path) -> list[Note]:
 
 
 def codes_without() -> dict[Place, CodeType]:
-    """Of all functions that are others without."""
+    """The codes of all functions that are different without."""
     codes = {}
     for path, module in modules_without().items():
         own = {_place_of(code): code for code in _codes_in(compile(path.read_text(), path, "exec", dont_inherit=True))}
@@ -94,7 +94,7 @@ def switch(directory: Path, codes: dict[Place, CodeType], seed: int) -> None:
 
 
 def _counts_in(slot: int, seed: int) -> bool:
-    """Of each two slots one does, and it is drawn which."""
+    """One of each two slots does, and it is drawn which."""
     return (random.Random(f"{seed} {slot // 2}").random() < 0.5) == bool(slot % 2)
 
 
