@@ -162,6 +162,8 @@ class Traffic(Family):
         self._routes: dict[str, RouteTraffic] = {}
         self._methods: dict[str, RouteTraffic] = {}
         self._methods_at = len(ROUTES) * self.cells_each
+        self.fast_groups = 0
+        """Of `GROUP` fast answers each that were counted one by one: it tells how busy this process is."""
         super().__init__(page, "cairn_http_requests_total", "HTTP requests that were answered.", route=ROUTES)
 
     @property
@@ -224,11 +226,12 @@ class RouteTraffic(Tally):
     added then, and stand for all of those since the last.
     """
 
-    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed")
+    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed", "_traffic")
 
     def __init__(self, traffic: Traffic, route: str, tally_at: int) -> None:
         """Those with 200 are counted in the cell `tally_at`."""
         at = traffic.cell(route)
+        self._traffic = traffic
         self._numbers = traffic.own.numbers
         self._cells = {status: at + index for index, status in enumerate(STATUSES)}
         self._other_at = at + len(STATUSES)
@@ -241,6 +244,7 @@ class RouteTraffic(Tally):
         """Count the last answer of a group, which took so long."""
         self.end_group()
         self._add_times(took_s)
+        self._traffic.fast_groups += 1
 
     def add_fast(self, number: int, seconds: float) -> None:
         """Count so many answers with 200, of at most `FAST_S` each, which took so long together."""

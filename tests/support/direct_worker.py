@@ -97,14 +97,12 @@ class Written:
 
 class DirectConnection:
     def __init__(self, state: ServerState) -> None:
-        self._gathered = state.gathered
         self._written = Written()
         self._connection = HttpProtocol(state)
         self._connection.connection_made(cast(asyncio.Transport, self._written))
 
     def at_once(self, request: bytes) -> Answer | None:
         """The answer, if it comes before anything else happens. Else `answer` waits for it."""
-        self._gathered.pays = False
         self._connection.data_received(request)
         return self._written.take()
 

@@ -9,8 +9,10 @@ more than that saves, and each answer is written at once. Which it is, a trial f
 import asyncio
 from typing import Any
 
-from cairn.metrics import RouteTraffic
+from cairn.metrics import HTTP, RouteTraffic
 
+BUSY_GROUPS = 32
+"""The groups of answers between two looks, some 2,000 answers, from which on it is tried."""
 TRIAL_TURNS = 128
 PAYING = 8
 """With so many answers in a turn, on average, it pays."""
@@ -28,7 +30,7 @@ class GatheredAnswers:
     """
 
     def __init__(self) -> None:
-        self.pays = True
+        self.pays = False
         """As far as is known."""
         self.batch = 0
         """Which answers are gathered now: those that were written before are of another batch."""
@@ -37,10 +39,13 @@ class GatheredAnswers:
         that a slice has one of these for all answers."""
         self._turns = self._written = 0
         """Of the trial."""
+        self._fast_groups = HTTP.fast_groups
 
-    def try_again(self) -> None:
-        """To be called once in a while: there may be more load now."""
-        self.pays = True
+    def look(self) -> None:
+        """To be called about once a second: under load it is tried again."""
+        groups, self._fast_groups = HTTP.fast_groups - self._fast_groups, HTTP.fast_groups
+        if groups >= BUSY_GROUPS:
+            self.pays = True
 
     def put(self, transport: asyncio.Transport, answer: bytes, traffic: RouteTraffic, took_s: float) -> None:
         """One with 200 that took at most `FAST_S`. It is counted by `traffic`."""

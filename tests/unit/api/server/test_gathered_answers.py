@@ -10,8 +10,16 @@ import pytest
 
 from cairn import metrics
 from cairn.api.server import http_protocol
-from cairn.api.server.gathered_answers import MAX_GATHERED_BYTES, MOST, PAYING, TRIAL_TURNS, GatheredAnswers
+from cairn.api.server.gathered_answers import (
+    BUSY_GROUPS,
+    MAX_GATHERED_BYTES,
+    MOST,
+    PAYING,
+    TRIAL_TURNS,
+    GatheredAnswers,
+)
 from cairn.config import Settings
+from cairn.metrics_page import GROUP
 from tests.support.metrics import Scrape
 from tests.support.rest_node import hash_of
 from tests.support.rest_server import CONFIRMED, ObservedProtocol, RestServer, get, rest_server
@@ -103,14 +111,23 @@ async def test_a_connection_that_is_gone_takes_no_answer_from_others() -> None:
 async def test_it_ends_after_a_trial_with_few_answers_and_is_tried_again(each_turn: int, pays: bool) -> None:
     gathered, written = GatheredAnswers(), Written()
     for _ in range(2):
-        gathered.try_again()
+        assert_tried_under_load(gathered)
         for _ in range(TRIAL_TURNS):
             assert gathered.pays
             for _ in range(each_turn):
                 put(gathered, written, b"")
             await asyncio.sleep(0)
         assert gathered.pays == pays
+        gathered.pays = False
     assert len(written.answers) == 2 * TRIAL_TURNS * each_turn
+
+
+def assert_tried_under_load(gathered: GatheredAnswers) -> None:
+    for groups, is_tried in ((0, False), (BUSY_GROUPS - 2, False), (0, False), (BUSY_GROUPS, True)):
+        for _ in range(groups * GROUP):
+            count_alone(metrics.HTTP.of_route("GET /chain"))
+        gathered.look()
+        assert gathered.pays == is_tried
 
 
 def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_times() -> None:
@@ -180,6 +197,7 @@ class TestConnections:
         async with server.client() as client:
             await server.accepted(1)
             [connection] = server.connections
+            server.gathered.pays = True
             connection.data_received(get("/health"))
             assert not is_gathered(server)
             assert (await client.answer()).status == 200
@@ -204,6 +222,7 @@ async def gathering(server: RestServer) -> ObservedProtocol:
     """The only connection, with an answer that is not written yet."""
     await server.accepted(1)
     [connection] = server.connections
+    server.gathered.pays = True
     connection.data_received(get(f"/tx/{hash_of(CONFIRMED)}"))
     assert is_gathered(server)
     return connection
