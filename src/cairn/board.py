@@ -71,6 +71,11 @@ class Board:
         return self._words[_GENERATION]
 
     @property
+    def is_open(self) -> bool:
+        """Whether a core has the chain open, even if it hangs; or had it when it was killed, until another begins."""
+        return self._words[_GENERATION] % 2 == 1
+
+    @property
     def head(self) -> int:
         """The newest height on disk; -1 if there is none. No greater one has been shown or announced."""
         return self._words[_HEAD] - 1
@@ -130,7 +135,7 @@ class Board:
 
     def close(self) -> None:
         """The chain is not open any more: nobody may go by what is here."""
-        if self._words[_GENERATION] % 2:
+        if self.is_open:
             self._words[_GENERATION] += 1
 
     def begin(self) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -201,6 +202,28 @@ def test_a_worker_that_is_killed_comes_back_and_nothing_is_lost(node: NodeProces
     node.wait_ready()
     await_confirmed(node, tx_hash)
     await_confirmed(node, submit(node))
+
+
+def test_a_worker_that_replaces_another_answers_once_it_knows_the_chain() -> None:
+    with NodeProcess.start_dev("--workers", "1", "--block-time", "0.1") as node, ThreadPoolExecutor(1) as pool:
+        [killed], core = node.worker_pids(), node.core_pid()
+        # It stands still until the new worker could have answered without it, not long enough to be replaced.
+        os.kill(core, signal.SIGSTOP)
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: set(node.worker_pids()) - {killed} != set(), PATIENCE_S, "a new worker")
+        answer = pool.submit(get_anew, f"{node.url}/chain")
+        time.sleep(0.3)
+        os.kill(core, signal.SIGCONT)
+        assert answer.result().status_code == 200
+
+
+def test_without_its_core_a_worker_that_replaces_another_answers_all_the_same() -> None:
+    with NodeProcess.start_dev("--workers", "1", "--block-time", "0.1") as node:
+        [killed], core = node.worker_pids(), node.core_pid()
+        os.kill(core, signal.SIGSTOP)
+        os.kill(killed, signal.SIGKILL)
+        assert until(lambda: node.probe("/health"), bool) == 200
+        assert is_stopped(core)
 
 
 def test_a_core_that_is_killed_comes_back_with_what_it_accepted() -> None:

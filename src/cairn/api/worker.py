@@ -36,6 +36,9 @@ IMPORT_AFTER_S = 5.0
 """How long after its start a dev chain's worker imports what few clients need."""
 IMPORT_SWITCH_S = 0.0005
 """How long that import keeps Python's lock while the event loop waits for it: a tenth of what is usual."""
+MEETING_S = 2.0
+"""How long a worker that replaces another waits for the core, before it says that the core is starting."""
+MEETING_POLL_S = 0.002
 
 log = structlog.get_logger("cairn.api")
 
@@ -100,6 +103,7 @@ class Worker:
         if metrics_sock is not None:
             await metrics_server.listen(metrics_sock)
         try:
+            await self._meet_core()
             await self._server.serve(sock)
         finally:
             metrics_server.close()
@@ -109,6 +113,14 @@ class Worker:
             self._view.close()
         if self._failure is not None:
             raise self._failure
+
+    async def _meet_core(self) -> None:
+        """If the chain is open, this worker replaces one that could answer: be as good from the first answer on."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MEETING_S):
+                # Short and rare, so poll: the phase also changes at a stop, and the board when a core ends.
+                while self._view.board.is_open and self._view.phase == "starting":  # noqa: ASYNC110
+                    await asyncio.sleep(MEETING_POLL_S)
 
     def _import_early(self) -> None:
         """On a dev chain, where the first typed data to sign would wait seconds for it; by now the node is ready."""
