@@ -3,7 +3,8 @@
 Names are those of Prometheus' conventions: seconds and bytes, and `_total` for what only grows.
 """
 
-from bisect import bisect_left
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, get_args
 
@@ -216,14 +217,15 @@ class Traffic(Family):
 
 
 FAST_S: Final = SECONDS[0]
+_BOUNDS = (*SECONDS, math.inf)
 
 
 class RouteTraffic(Tally):
     """Counts the answers of one route, or of one method on it. No other process writes to its cells.
 
     It is itself the tally of those with 200. What is asked for most and takes least, at most `FAST_S`, is counted by
-    the connection in that way, as `HttpProtocol` shows, or with others of its turn (`GatheredAnswers`). Some times are
-    added then, and stand for all of those since the last.
+    the connection in that way, as `HttpProtocol` shows: some times are added then, and stand for all of those since the
+    last. Under load answers are counted with others of their turn (`GatheredAnswers`).
     """
 
     __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed", "_traffic")
@@ -243,18 +245,10 @@ class RouteTraffic(Tally):
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
         self.end_group()
-        self._add_times(took_s)
-        self._traffic.fast_groups += 1
-
-    def add_fast(self, number: int, seconds: float) -> None:
-        """Count so many answers with 200, of at most `FAST_S` each, which took so long together."""
-        self.add(number)
-        self._add_times(seconds / number)
-
-    def _add_times(self, took_s: float) -> None:
         counted = self._counts[self._cell]
         self._numbers[self._sum_at] += (counted - self._timed) * took_s
         self._timed = counted
+        self._traffic.fast_groups += 1
 
     def answered(self, status: int, took_s: float) -> None:
         if status == 200:
@@ -262,14 +256,28 @@ class RouteTraffic(Tally):
             self._timed += 1
         else:
             self._counts[self._cells.get(status, self._other_at)] += 1
-        if took_s > FAST_S:
-            self._count_slow(took_s)
-        else:
-            self._numbers[self._sum_at] += took_s
-
-    def _count_slow(self, took_s: float) -> None:
-        self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
         self._numbers[self._sum_at] += took_s
+        if took_s > FAST_S:
+            self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
+
+    def answered_together(self, took_s: list[float]) -> None:
+        """Count answers with 200 that took so long."""
+        number, seconds = len(took_s), sum(took_s)
+        self.add(number)
+        self._timed += number
+        self._numbers[self._sum_at] += seconds
+        # Else none of them is slow.
+        if seconds > FAST_S:
+            self._count_slow(sorted(took_s))
+
+    def _count_slow(self, took_s: list[float]) -> None:
+        """They are sorted, and the first ones may be fast."""
+        begin = bisect_right(took_s, FAST_S)
+        while begin < len(took_s):
+            bound = bisect_left(_BOUNDS, took_s[begin])
+            end = bisect_right(took_s, _BOUNDS[bound], begin)
+            self._counts[self._slow_at + bound - 1] += end - begin
+            begin = end
 
 
 class Calls(Counter):

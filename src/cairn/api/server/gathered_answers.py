@@ -1,9 +1,10 @@
 """Answers of hot routes that are written together, at the end of a turn of the event loop.
 
 A processor that counts and sends answers one after another still has the code and the data for it in its caches;
-between two requests it has not. So under load the requests of all connections that came in the same turn are served
-first, and then their answers are counted and written. Where few come together, the call at the end of the turn costs
-more than that saves, and each answer is written at once. Which it is, a trial finds out.
+between two requests it has not. So under load, what is asked for or ends in the same turn is served first, and then all
+the answers are counted and written. Where few come together, the call at the end of the turn costs more than that
+saves, and each answer is written at once. How many submissions come together, the core's answer tells. How many reads
+do, a trial finds out.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from typing import Any
 
 from cairn.metrics import HTTP, RouteTraffic
 
+FEW = 3
+"""So many submissions are answered one by one."""
 BUSY_GROUPS = 32
 """The groups of answers between two looks, some 2,000 answers, from which on it is tried."""
 TRIAL_TURNS = 128
@@ -31,12 +34,16 @@ class GatheredAnswers:
 
     def __init__(self) -> None:
         self.pays = False
-        """As far as is known."""
+        """To gather reads, as far as is known."""
+        self.ends_due = 0
+        """Calls at the end of this turn. While one is due, to put an answer here costs none."""
         self.batch = 0
         """Which answers are gathered now: those that were written before are of another batch."""
         self._answers: list[Any] = []
         """Of each: what it is written to, its bytes, where it is counted, and how long it took. The list is flat, so
         that a slice has one of these for all answers."""
+        self._is_tried = False
+        """This turn is one of the trial."""
         self._turns = self._written = 0
         """Of the trial."""
         self._fast_groups = HTTP.fast_groups
@@ -47,10 +54,24 @@ class GatheredAnswers:
         if groups >= BUSY_GROUPS:
             self.pays = True
 
+    def expect(self, answers: int) -> None:
+        """Of submissions that were just done, so that who waits for them is called before the end of the turn."""
+        if answers > FEW:
+            self._await_end()
+
+    def _await_end(self) -> None:
+        self.ends_due += 1
+        asyncio.get_running_loop().call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self.ends_due -= 1
+        self.write()
+
     def put(self, transport: asyncio.Transport, answer: bytes, traffic: RouteTraffic, took_s: float) -> None:
-        """One with 200 that took at most `FAST_S`. It is counted by `traffic`."""
-        if not self._answers:
-            asyncio.get_running_loop().call_soon(self.write)
+        """One with 200, which is counted by `traffic`."""
+        if not self.ends_due:
+            self._is_tried = True
+            self._await_end()
         self._answers += (transport, answer, traffic, took_s)
         if len(self._answers) == 4 * MOST:
             self.write()
@@ -66,17 +87,18 @@ class GatheredAnswers:
             # uvloop raises on one that it has found closed.
             if not transport.is_closing():
                 transport.write(answer)
-        self._turns += 1
-        self._written += len(answers) // 4
-        if self._turns == TRIAL_TURNS:
-            self.pays = self._written >= PAYING * TRIAL_TURNS
-            self._turns = self._written = 0
+        if self._is_tried:
+            self._is_tried = False
+            self._turns += 1
+            self._written += len(answers) // 4
+            if self._turns == TRIAL_TURNS:
+                self.pays = self._written >= PAYING * TRIAL_TURNS
+                self._turns = self._written = 0
 
     def _count_answers(self, counted_by: list[RouteTraffic], took_s: list[float]) -> None:
         first = counted_by[0]
         if counted_by.count(first) == len(counted_by):
-            first.add_fast(len(took_s), sum(took_s))
+            first.answered_together(took_s)
             return
         for traffic in set(counted_by):
-            times_s = [time_s for counts, time_s in zip(counted_by, took_s, strict=True) if counts is traffic]
-            traffic.add_fast(len(times_s), sum(times_s))
+            traffic.answered_together([each for by, each in zip(counted_by, took_s, strict=True) if by is traffic])

@@ -423,10 +423,12 @@ class HttpProtocol(asyncio.Protocol):
             answering.exception()
 
     def _flush(self) -> bool:
-        """Write the hot routes' answers that are ready, in order. Returns whether there were some."""
+        """Write, or gather, the hot routes' answers that are ready, in order. Returns whether there were some."""
         due = self.due
         ready: list[bytes] = []
         now = self._state.shares.clock()
+        # Answers to requests of one connection are written together anyway.
+        gathers, is_gathered = self._gathered.ends_due and len(due) == 1, False
         while due:
             first = due[0]
             if first.answering is not None:
@@ -434,10 +436,16 @@ class HttpProtocol(asyncio.Protocol):
                     break
                 assert first.route is not None
                 parts, took_s = first.route.answer(first, first.answering), now - first.began
-                ready += parts if took_s <= SLOW_S else (with_header(parts[0], first.tell_slow(took_s)), *parts[1:])
-                first.route.traffic.answered(first.status, took_s)
                 # It may know of the request, too, and both should be gone now.
                 first.answering = None
+                is_small = len(parts) == 1 and len(parts[0]) <= MAX_GATHERED_BYTES
+                if gathers and is_small and first.status == 200 and took_s <= SLOW_S:
+                    self._batch = self._gathered.batch
+                    self._gathered.put(self.transport, parts[0], first.route.traffic, took_s)
+                    is_gathered = True
+                else:
+                    ready += parts if took_s <= SLOW_S else (with_header(parts[0], first.tell_slow(took_s)), *parts[1:])
+                    first.route.traffic.answered(first.status, took_s)
             elif first.parts:
                 assert first.route is not None
                 ready += first.parts
@@ -445,10 +453,11 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 break
             due.popleft()
-        if not ready:
+        if ready:
+            self.write(*ready)
+        elif not is_gathered:
             return False
         self._heard_at = self._state.now
-        self.write(*ready)
         return True
 
     def write(self, *parts: bytes) -> None:

@@ -47,6 +47,7 @@ class ServerState:
         limiter: RateLimiter,
         shares: TimeShares,
         settings: Settings,
+        gathered: GatheredAnswers | None = None,
     ) -> None:
         self._view = view
         self.app = app
@@ -56,7 +57,7 @@ class ServerState:
         self.proxies = TrustedProxies(settings)
         self.slots = ConnectionSlots(settings)
         self.known_heads = KnownHeads()
-        self.gathered = GatheredAnswers()
+        self.gathered = gathered or GatheredAnswers()
         self.unanswered_bytes = ClientBudget(settings.max_unanswered_bytes)
         self._traffic = {route: metrics.HTTP.of_route(route) for route in metrics.ROUTES}
         self.max_message_bytes = settings.ws_max_message_bytes

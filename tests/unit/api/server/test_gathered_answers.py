@@ -1,17 +1,20 @@
 """Answers that are written together: each once and counted, before whatever else happens to its connection."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
-from math import inf
+from math import inf, nextafter
 from typing import cast
 
 import pytest
 
-from cairn import metrics
+from cairn import metrics, metrics_page
 from cairn.api.server import http_protocol
 from cairn.api.server.gathered_answers import (
     BUSY_GROUPS,
+    FEW,
     MAX_GATHERED_BYTES,
     MOST,
     PAYING,
@@ -19,10 +22,21 @@ from cairn.api.server.gathered_answers import (
     GatheredAnswers,
 )
 from cairn.config import Settings
+from cairn.domain.errors import NodeError, NonceTooLow
 from cairn.metrics_page import GROUP
+from tests.support.core_fixtures import signed
 from tests.support.metrics import Scrape
 from tests.support.rest_node import hash_of
-from tests.support.rest_server import CONFIRMED, ObservedProtocol, RestServer, get, rest_server
+from tests.support.rest_server import (
+    CONFIRMED,
+    Answer,
+    Client,
+    ObservedProtocol,
+    RestServer,
+    get,
+    post_tx,
+    rest_server,
+)
 
 FAST_S = 0.0005
 WEBSOCKET = (
@@ -122,6 +136,37 @@ async def test_it_ends_after_a_trial_with_few_answers_and_is_tried_again(each_tu
     assert len(written.answers) == 2 * TRIAL_TURNS * each_turn
 
 
+async def test_answers_that_are_expected_cost_and_prove_nothing() -> None:
+    gathered, written = GatheredAnswers(), Written()
+    gathered.expect(FEW)
+    assert gathered.ends_due == 0
+    for pays in (False, True):
+        gathered.pays = pays
+        for _ in range(TRIAL_TURNS):
+            gathered.expect(FEW + 1)
+            for _ in range(PAYING * (not pays)):
+                put(gathered, written, b"")
+            await asyncio.sleep(0)
+            assert gathered.ends_due == 0
+        assert gathered.pays == pays
+
+
+async def test_what_is_expected_last_ends_the_turn() -> None:
+    gathered, written, seen = GatheredAnswers(), Written(), []
+
+    def put_between() -> None:
+        seen.append((gathered.ends_due, list(written.answers)))
+        put(gathered, written, b"2")
+
+    gathered.expect(FEW + 1)
+    put(gathered, written, b"1")
+    asyncio.get_running_loop().call_soon(put_between)
+    gathered.expect(FEW + 1)
+    await asyncio.sleep(0)
+    assert seen == [(1, [b"1"])]
+    assert written.answers == [b"1", b"2"]
+
+
 def assert_tried_under_load(gathered: GatheredAnswers) -> None:
     for groups, is_tried in ((0, False), (BUSY_GROUPS - 2, False), (0, False), (BUSY_GROUPS, True)):
         for _ in range(groups * GROUP):
@@ -138,11 +183,34 @@ def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_tim
             total += 1
             assert answers_shown() == total
         traffic.answered(200, FAST_S)
-        traffic.add_fast(number, number * FAST_S)
+        traffic.answered_together([FAST_S] * number)
         total += 1 + number
         assert answers_shown() == total
+        # It ends a group, whose times are added now.
+        count_alone(traffic)
+        total += 1
         sum_s = Scrape(metrics.HTTP.rendered(metrics.PAGE)).total("cairn_http_request_duration_seconds_sum")
         assert sum_s == pytest.approx(total * FAST_S)
+
+
+@pytest.mark.parametrize("number", [1, 2, 30])
+def test_answers_that_are_counted_together_are_in_the_same_buckets_as_alone(number: int) -> None:
+    bounds = metrics_page.SECONDS
+    near = [time_s for bound in bounds for time_s in (nextafter(bound, 0), bound, nextafter(bound, inf))]
+    times_s = random.Random(1).sample([0.0, *near, 2 * bounds[-1]], 1 + len(near) + 1)
+    for at in range(0, len(times_s), number):
+        some = times_s[at : at + number]
+        metrics.HTTP.of_route("GET /chain").answered_together(some)
+        for time_s in some:
+            metrics.HTTP.of_route("GET /blocks").answered(200, time_s)
+    page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
+    buckets = [each for each in page.samples if each.name.endswith("_bucket")]
+    together, alone = (
+        {each.labels["le"]: each.value for each in buckets if each.labels["route"] == route}
+        for route in ("GET /chain", "GET /blocks")
+    )
+    assert together == alone
+    assert len(set(together.values())) == len(bounds) + 1
 
 
 def count_alone(traffic: metrics.RouteTraffic) -> None:
@@ -216,6 +284,72 @@ class TestConnections:
             assert not connection.eof_received()
             connection.transport.close()
             assert (await client.answer()).status == 200
+
+
+class TestSubmissions:
+    """That end in the same turn of the event loop."""
+
+    pytestmark = pytest.mark.uvloop
+
+    @pytest.mark.parametrize(("number", "batches"), [(FEW, 0), (FEW + 1, 1)])
+    async def test_many_are_answered_together(self, server: RestServer, number: int, batches: int) -> None:
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(server.client()) for _ in range(number)]
+            answers = await all_admitted(server, clients)
+            assert [each.json()["txHash"] for each in answers] == [hash_of(signed(at)) for at in range(number)]
+            assert server.gathered.batch == batches
+            assert answers_shown() == number
+
+    async def test_one_that_took_long_and_one_that_is_refused_are_answered_alone(
+        self, server: RestServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(server.client()) for _ in range(FEW + 1)]
+            answers = await all_admitted(server, clients, NonceTooLow("nonce is used"))
+            assert [each.status for each in answers] == [200] * FEW + [409]
+            assert server.gathered.batch == 1
+            page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
+            counted = [page.total("cairn_http_requests_total", route="POST /tx", code=code) for code in ("200", "409")]
+            assert counted == [FEW, 1]
+            monkeypatch.setattr(http_protocol, "SLOW_S", -1.0)
+            answers = await all_admitted(server, clients)
+            assert all("x-request-id" in each.headers for each in answers)
+            assert server.gathered.batch == 1
+
+    async def test_those_of_one_connection_are_written_together_anyway(self, server: RestServer) -> None:
+        async with server.client() as client:
+            client.write(b"".join(post_tx(signed(at)) for at in range(FEW + 1)))
+            await server.submissions(FEW + 1)
+            server.core.admit_all()
+            server.gathered.expect(FEW + 1)
+            answers = [await client.answer() for _ in range(FEW + 1)]
+            assert server.gathered.batch == 0
+            assert [each.json()["txHash"] for each in answers] == [hash_of(signed(at)) for at in range(FEW + 1)]
+
+    async def test_a_connection_that_ends_is_answered_and_closed(self, server: RestServer) -> None:
+        async with server.client() as client:
+            client.write(post_tx(signed(0)))
+            await server.submissions(1)
+            [connection] = server.connections
+            connection.finish()
+            server.core.admit_all()
+            server.gathered.expect(FEW + 1)
+            assert (await client.answer()).status == 200
+            assert server.gathered.batch == 1
+            assert await client.rest() == b""
+
+
+async def all_admitted(server: RestServer, clients: Sequence[Client], last: NodeError | None = None) -> list[Answer]:
+    """Each client submits a transaction, and all are answered in the same turn; the last one is refused, if so told."""
+    server.core.submitted.clear()
+    for at, client in enumerate(clients):
+        client.write(post_tx(signed(at)))
+        await server.submissions(at + 1)
+    if last is not None:
+        server.core.submitted[-1][1].set_exception(last)
+    server.core.admit_all()
+    server.gathered.expect(len(clients))
+    return [await client.answer() for client in clients]
 
 
 async def gathering(server: RestServer) -> ObservedProtocol:
