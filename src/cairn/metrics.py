@@ -163,8 +163,6 @@ class Traffic(Family):
         self._routes: dict[str, RouteTraffic] = {}
         self._methods: dict[str, RouteTraffic] = {}
         self._methods_at = len(ROUTES) * self.cells_each
-        self.fast_groups = 0
-        """Of `GROUP` fast answers each that were counted one by one: it tells how busy this process is."""
         super().__init__(page, "cairn_http_requests_total", "HTTP requests that were answered.", route=ROUTES)
 
     @property
@@ -224,16 +222,15 @@ class RouteTraffic(Tally):
     """Counts the answers of one route, or of one method on it. No other process writes to its cells.
 
     It is itself the tally of those with 200. What is asked for most and takes least, at most `FAST_S`, is counted by
-    the connection in that way, as `HttpProtocol` shows: some times are added then, and stand for all of those since the
-    last. Under load answers are counted with others of their turn (`GatheredAnswers`).
+    the connection in that way, as `HttpProtocol` shows, or with others of its turn (`GatheredAnswers`). Some times are
+    added then, and stand for all of those since the last.
     """
 
-    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed", "_traffic")
+    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed")
 
     def __init__(self, traffic: Traffic, route: str, tally_at: int) -> None:
         """Those with 200 are counted in the cell `tally_at`."""
         at = traffic.cell(route)
-        self._traffic = traffic
         self._numbers = traffic.own.numbers
         self._cells = {status: at + index for index, status in enumerate(STATUSES)}
         self._other_at = at + len(STATUSES)
@@ -245,10 +242,17 @@ class RouteTraffic(Tally):
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
         self.end_group()
+        self._add_times(took_s)
+
+    def add_fast(self, number: int, took_s: float) -> None:
+        """Count so many answers with 200, of at most `FAST_S` each; the last one took so long."""
+        self.add(number)
+        self._add_times(took_s)
+
+    def _add_times(self, took_s: float) -> None:
         counted = self._counts[self._cell]
         self._numbers[self._sum_at] += (counted - self._timed) * took_s
         self._timed = counted
-        self._traffic.fast_groups += 1
 
     def answered(self, status: int, took_s: float) -> None:
         if status == 200:
@@ -260,22 +264,15 @@ class RouteTraffic(Tally):
         if took_s > FAST_S:
             self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
 
-    def answered_together(self, took_s: list[float]) -> None:
-        """Count answers with 200 that took so long."""
-        number, seconds = len(took_s), sum(took_s)
-        self.add(number)
-        self._timed += number
-        self._numbers[self._sum_at] += seconds
-        # Else none of them is slow.
-        if seconds > FAST_S:
-            self._count_slow(sorted(took_s))
-
-    def _count_slow(self, took_s: list[float]) -> None:
-        """They are sorted, and the first ones may be fast."""
-        begin = bisect_right(took_s, FAST_S)
-        while begin < len(took_s):
-            bound = bisect_left(_BOUNDS, took_s[begin])
-            end = bisect_right(took_s, _BOUNDS[bound], begin)
+    def add_slow(self, took_s: list[float]) -> None:
+        """Count answers with 200 that took so long, each more than `FAST_S`."""
+        self.add(len(took_s))
+        self._timed += len(took_s)
+        self._numbers[self._sum_at] += sum(took_s)
+        ordered, begin = sorted(took_s), 0
+        while begin < len(ordered):
+            bound = bisect_left(_BOUNDS, ordered[begin])
+            end = bisect_right(ordered, _BOUNDS[bound], begin)
             self._counts[self._slow_at + bound - 1] += end - begin
             begin = end
 

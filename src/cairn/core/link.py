@@ -33,7 +33,7 @@ class LinkClient(CoreGateway):
     """Passes a worker's calls to the core. While the core is not connected, every call raises `Unavailable`."""
 
     def __init__(self, path: Path, listener: CoreListener, expect: Callable[[int], None] = lambda number: None) -> None:
-        """`expect` is told of how many submissions the futures were just done: what waits for them goes on next."""
+        """`expect` is told how many submissions were just done: what waits for them is called next."""
         self._path = path
         self._listener = listener
         self._expect = expect

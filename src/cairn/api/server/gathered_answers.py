@@ -8,17 +8,22 @@ do, a trial finds out.
 """
 
 import asyncio
+import math
 from typing import Any
 
-from cairn.metrics import HTTP, RouteTraffic
+from cairn.metrics import FAST_S, RouteTraffic
 
 FEW = 3
 """So many submissions are answered one by one."""
-BUSY_GROUPS = 32
-"""The groups of answers between two looks, some 2,000 answers, from which on it is tried."""
+BUSY_GROUPS = 8
+BUSY_S = 0.25
+"""If so many groups of reads take less, 2,000 reads a second, it is tried, but not again within `TRIAL_EVERY_S`."""
+TRIAL_EVERY_S = 1.0
 TRIAL_TURNS = 128
 PAYING = 8
 """With so many answers in a turn, on average, it pays."""
+PAID_TURNS = 2_048
+"""Once it has paid, so many are looked at: clients may be slow for a moment."""
 MOST = 64
 """More do not wait for the end of the turn."""
 MAX_GATHERED_BYTES = 16 * 1024
@@ -40,22 +45,32 @@ class GatheredAnswers:
         self.batch = 0
         """Which answers are gathered now: those that were written before are of another batch."""
         self._answers: list[Any] = []
-        """Of each: what it is written to, its bytes, where it is counted, and how long it took. The list is flat, so
-        that a slice has one of these for all answers."""
+        """Of each: what it is written to, its bytes, where it is counted, and how long it took, if more than `FAST_S`.
+        The list is flat, so that a slice has one of these for all answers."""
+        self._fast_s = 0.0
+        """How long the last one took that took less."""
         self._is_tried = False
         """This turn is one of the trial."""
         self._turns = self._written = 0
         """Of the trial."""
-        self._fast_groups = HTTP.fast_groups
+        self._trial_turns = TRIAL_TURNS
+        self._groups = 0
+        """Of reads that were answered one by one, since `_began_at`."""
+        self._began_at = 0.0
+        self._tried_at = -math.inf
 
-    def look(self) -> None:
-        """To be called about once a second: under load it is tried again."""
-        groups, self._fast_groups = HTTP.fast_groups - self._fast_groups, HTTP.fast_groups
-        if groups >= BUSY_GROUPS:
-            self.pays = True
+    def end_group(self) -> None:
+        """`GROUP` reads of a route were answered one by one: under load it is tried again."""
+        self._groups += 1
+        if self._groups < BUSY_GROUPS:
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._began_at < BUSY_S and now - self._tried_at >= TRIAL_EVERY_S:
+            self.pays, self._tried_at = True, now
+        self._groups, self._began_at = 0, now
 
     def expect(self, answers: int) -> None:
-        """Of submissions that were just done, so that who waits for them is called before the end of the turn."""
+        """So many submissions were just done: what answers them is called before the end of the turn."""
         if answers > FEW:
             self._await_end()
 
@@ -72,7 +87,11 @@ class GatheredAnswers:
         if not self.ends_due:
             self._is_tried = True
             self._await_end()
-        self._answers += (transport, answer, traffic, took_s)
+        slow_s: float | None = took_s
+        if took_s <= FAST_S:
+            # One stands for all: to come back to each of them would cost more than the rest of counting.
+            self._fast_s, slow_s = took_s, None
+        self._answers += (transport, answer, traffic, slow_s)
         if len(self._answers) == 4 * MOST:
             self.write()
 
@@ -91,14 +110,20 @@ class GatheredAnswers:
             self._is_tried = False
             self._turns += 1
             self._written += len(answers) // 4
-            if self._turns == TRIAL_TURNS:
-                self.pays = self._written >= PAYING * TRIAL_TURNS
+            if self._turns == self._trial_turns:
+                self.pays = self._written >= PAYING * self._turns
+                self._trial_turns = PAID_TURNS if self.pays else TRIAL_TURNS
                 self._turns = self._written = 0
 
-    def _count_answers(self, counted_by: list[RouteTraffic], took_s: list[float]) -> None:
+    def _count_answers(self, counted_by: list[RouteTraffic], slow_s: list[float | None]) -> None:
         first = counted_by[0]
-        if counted_by.count(first) == len(counted_by):
-            first.answered_together(took_s)
+        if slow_s.count(None) == counted_by.count(first) == len(slow_s):
+            first.add_fast(len(slow_s), self._fast_s)
             return
         for traffic in set(counted_by):
-            traffic.answered_together([each for by, each in zip(counted_by, took_s, strict=True) if by is traffic])
+            took_s = [each for by, each in zip(counted_by, slow_s, strict=True) if by is traffic and each is not None]
+            fast = counted_by.count(traffic) - len(took_s)
+            if fast:
+                traffic.add_fast(fast, self._fast_s)
+            if took_s:
+                traffic.add_slow(took_s)

@@ -372,8 +372,10 @@ class HttpProtocol(asyncio.Protocol):
                 traffic = route.traffic
                 for low in traffic.left_of_group:
                     traffic.bytes[traffic.at] = low
-                    return answer
-                traffic.end_fast_group(took_s)
+                    break
+                else:
+                    traffic.end_fast_group(took_s)
+                    self._gathered.end_group()
                 return answer
             if not request.is_plain:
                 took_s = shares.clock() - (request.began or began)

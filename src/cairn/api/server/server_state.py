@@ -89,7 +89,6 @@ class ServerState:
 
     def refresh(self, time: float) -> None:
         self.now = self._clock.look(time)
-        self.gathered.look()
         self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
         if self._view.chain_id is not None:
             self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))

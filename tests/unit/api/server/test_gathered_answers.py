@@ -11,13 +11,16 @@ from typing import cast
 import pytest
 
 from cairn import metrics, metrics_page
-from cairn.api.server import http_protocol
+from cairn.api.server import gathered_answers, http_protocol
 from cairn.api.server.gathered_answers import (
     BUSY_GROUPS,
+    BUSY_S,
     FEW,
     MAX_GATHERED_BYTES,
     MOST,
+    PAID_TURNS,
     PAYING,
+    TRIAL_EVERY_S,
     TRIAL_TURNS,
     GatheredAnswers,
 )
@@ -88,7 +91,7 @@ def put(
 async def test_answers_of_a_turn_are_written_at_its_end_in_order_after_all_are_counted() -> None:
     gathered, one, other = GatheredAnswers(), Written(), Written()
     put(gathered, one, b"1")
-    put(gathered, other, b"2", "GET /health", 2 * FAST_S)
+    put(gathered, other, b"2", "GET /health", 4 * FAST_S)
     put(gathered, one, b"3")
     assert not one.answers
     assert answers_shown() == 0
@@ -96,7 +99,7 @@ async def test_answers_of_a_turn_are_written_at_its_end_in_order_after_all_are_c
     assert (one.answers, other.answers) == ([b"1", b"3"], [b"2"])
     assert (one.counted, other.counted) == ([3, 3], [3])
     page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
-    for route, number, seconds in (("GET /chain", 2, 2 * FAST_S), ("GET /health", 1, 2 * FAST_S)):
+    for route, number, seconds in (("GET /chain", 2, 2 * FAST_S), ("GET /health", 1, 4 * FAST_S)):
         assert page.total("cairn_http_requests_total", route=route, code="200") == number
         sum_s = page.total("cairn_http_request_duration_seconds_sum", route=route)
         assert sum_s == pytest.approx(seconds)
@@ -123,17 +126,55 @@ async def test_a_connection_that_is_gone_takes_no_answer_from_others() -> None:
 
 @pytest.mark.parametrize(("each_turn", "pays"), [(1, False), (PAYING - 1, False), (PAYING, True)])
 async def test_it_ends_after_a_trial_with_few_answers_and_is_tried_again(each_turn: int, pays: bool) -> None:
-    gathered, written = GatheredAnswers(), Written()
+    gathered = GatheredAnswers()
     for _ in range(2):
-        assert_tried_under_load(gathered)
-        for _ in range(TRIAL_TURNS):
-            assert gathered.pays
-            for _ in range(each_turn):
-                put(gathered, written, b"")
-            await asyncio.sleep(0)
+        await load(gathered)
+        assert gathered.pays
+        await turns(gathered, TRIAL_TURNS - 1, each_turn)
+        assert gathered.pays
+        await turns(gathered, 1, each_turn)
         assert gathered.pays == pays
         gathered.pays = False
-    assert len(written.answers) == 2 * TRIAL_TURNS * each_turn
+        await asyncio.sleep(TRIAL_EVERY_S)
+
+
+async def test_once_it_has_paid_clients_that_are_slow_for_a_moment_do_not_end_it() -> None:
+    gathered = GatheredAnswers()
+    await load(gathered)
+    await turns(gathered, TRIAL_TURNS, PAYING)
+    for slow_turns in (PAID_TURNS // PAYING, PAID_TURNS):
+        assert gathered.pays
+        await turns(gathered, slow_turns, 1)
+        await turns(gathered, PAID_TURNS - slow_turns, PAYING + 2)
+    assert not gathered.pays
+
+
+@pytest.mark.parametrize(("took_s", "is_tried"), [(0.9 * BUSY_S, True), (1.1 * BUSY_S, False)])
+async def test_it_is_tried_under_load_but_not_all_the_time(took_s: float, is_tried: bool) -> None:
+    gathered = GatheredAnswers()
+    for _ in range(2):
+        await load(gathered, took_s)
+        assert gathered.pays == is_tried
+        gathered.pays = False
+        await load(gathered, took_s)
+        assert not gathered.pays
+        await asyncio.sleep(TRIAL_EVERY_S)
+
+
+async def load(gathered: GatheredAnswers, took_s: float = 0.0) -> None:
+    """So many reads that are answered one by one."""
+    # Where they end may have been the beginning of other groups.
+    for _ in range(2 * BUSY_GROUPS):
+        await asyncio.sleep(took_s / BUSY_GROUPS)
+        gathered.end_group()
+
+
+async def turns(gathered: GatheredAnswers, number: int, each_turn: int) -> None:
+    gone = Written(is_closing=True)
+    for _ in range(number):
+        for _ in range(each_turn):
+            put(gathered, gone, b"")
+        await asyncio.sleep(0)
 
 
 async def test_answers_that_are_expected_cost_and_prove_nothing() -> None:
@@ -167,14 +208,6 @@ async def test_what_is_expected_last_ends_the_turn() -> None:
     assert written.answers == [b"1", b"2"]
 
 
-def assert_tried_under_load(gathered: GatheredAnswers) -> None:
-    for groups, is_tried in ((0, False), (BUSY_GROUPS - 2, False), (0, False), (BUSY_GROUPS, True)):
-        for _ in range(groups * GROUP):
-            count_alone(metrics.HTTP.of_route("GET /chain"))
-        gathered.look()
-        assert gathered.pays == is_tried
-
-
 def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_times() -> None:
     traffic, total = metrics.HTTP.of_route("GET /chain"), 0
     for number in (1, 63, 64, 100, 255, 256, 300):
@@ -183,24 +216,24 @@ def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_tim
             total += 1
             assert answers_shown() == total
         traffic.answered(200, FAST_S)
-        traffic.answered_together([FAST_S] * number)
+        traffic.add_fast(number, FAST_S)
         total += 1 + number
         assert answers_shown() == total
-        # It ends a group, whose times are added now.
-        count_alone(traffic)
-        total += 1
         sum_s = Scrape(metrics.HTTP.rendered(metrics.PAGE)).total("cairn_http_request_duration_seconds_sum")
         assert sum_s == pytest.approx(total * FAST_S)
 
 
 @pytest.mark.parametrize("number", [1, 2, 30])
-def test_answers_that_are_counted_together_are_in_the_same_buckets_as_alone(number: int) -> None:
+async def test_answers_that_are_counted_together_are_in_the_same_buckets_as_alone(number: int) -> None:
     bounds = metrics_page.SECONDS
     near = [time_s for bound in bounds for time_s in (nextafter(bound, 0), bound, nextafter(bound, inf))]
+    gathered = GatheredAnswers()
     times_s = random.Random(1).sample([0.0, *near, 2 * bounds[-1]], 1 + len(near) + 1)
     for at in range(0, len(times_s), number):
         some = times_s[at : at + number]
-        metrics.HTTP.of_route("GET /chain").answered_together(some)
+        for time_s in some:
+            put(gathered, Written(), b"", "GET /chain", time_s)
+        gathered.write()
         for time_s in some:
             metrics.HTTP.of_route("GET /blocks").answered(200, time_s)
     page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
@@ -284,6 +317,16 @@ class TestConnections:
             assert not connection.eof_received()
             connection.transport.close()
             assert (await client.answer()).status == 200
+
+
+@pytest.mark.uvloop
+async def test_a_connection_under_load_is_noticed(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathered_answers, "BUSY_S", inf)
+    async with server.client() as client:
+        for _ in range(BUSY_GROUPS * GROUP):
+            assert not server.gathered.pays
+            assert (await client.ask(get(f"/tx/{hash_of(CONFIRMED)}"))).status == 200
+        assert server.gathered.pays
 
 
 class TestSubmissions:
