@@ -13,6 +13,7 @@ from cairn.build import COMMIT, DATA_FORMAT, VERSION
 from cairn.domain.errors import BY_CODE
 from cairn.domain.types import DropReason
 from cairn.metrics_page import (
+    NONE_LEFT,
     OTHER,
     SECONDS,
     Counter,
@@ -241,16 +242,14 @@ class RouteTraffic(Tally):
 
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
-        self.end_group()
-        self._add_times(took_s)
+        self.add_fast(1, took_s)
+        self._begin_group()
 
     def add_fast(self, number: int, took_s: float) -> None:
         """Count so many answers with 200, of at most `FAST_S` each; the last one took so long."""
-        self.add(number)
-        self._add_times(took_s)
-
-    def _add_times(self, took_s: float) -> None:
-        counted = self._counts[self._cell]
+        # As `add` does, without a call.
+        counted = self._counts[self._cell] = self._counts[self._cell] + number
+        self.left_of_group = NONE_LEFT
         self._numbers[self._sum_at] += (counted - self._timed) * took_s
         self._timed = counted
 

@@ -80,7 +80,7 @@ def private_row(cells: int) -> Row:
     return Row(bytearray(cells * _WORD_BYTES), 0, cells)
 
 
-_NONE_LEFT: Final[Iterator[int]] = iter(())
+NONE_LEFT: Final[Iterator[int]] = iter(())
 
 
 class Tally:
@@ -122,7 +122,7 @@ class Tally:
     def add(self, number: int) -> None:
         self._counts[self._cell] += number
         # So the next that is counted alone begins another group.
-        self.left_of_group = _NONE_LEFT
+        self.left_of_group = NONE_LEFT
 
 
 class _Cells(dict[tuple[str, ...], int]):

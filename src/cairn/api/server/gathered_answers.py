@@ -59,12 +59,11 @@ class GatheredAnswers:
         self._began_at = 0.0
         self._tried_at = -math.inf
 
-    def end_group(self) -> None:
+    def end_group(self, now: float) -> None:
         """`GROUP` reads of a route were answered one by one: under load it is tried again."""
         self._groups += 1
         if self._groups < BUSY_GROUPS:
             return
-        now = asyncio.get_running_loop().time()
         if now - self._began_at < BUSY_S and now - self._tried_at >= TRIAL_EVERY_S:
             self.pays, self._tried_at = True, now
         self._groups, self._began_at = 0, now

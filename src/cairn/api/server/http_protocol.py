@@ -375,7 +375,7 @@ class HttpProtocol(asyncio.Protocol):
                     break
                 else:
                     traffic.end_fast_group(took_s)
-                    self._gathered.end_group()
+                    self._gathered.end_group(began)
                 return answer
             if not request.is_plain:
                 took_s = shares.clock() - (request.began or began)

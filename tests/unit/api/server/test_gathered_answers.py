@@ -127,20 +127,19 @@ async def test_a_connection_that_is_gone_takes_no_answer_from_others() -> None:
 @pytest.mark.parametrize(("each_turn", "pays"), [(1, False), (PAYING - 1, False), (PAYING, True)])
 async def test_it_ends_after_a_trial_with_few_answers_and_is_tried_again(each_turn: int, pays: bool) -> None:
     gathered = GatheredAnswers()
-    for _ in range(2):
-        await load(gathered)
+    for at in (0.0, TRIAL_EVERY_S):
+        load(gathered, at)
         assert gathered.pays
         await turns(gathered, TRIAL_TURNS - 1, each_turn)
         assert gathered.pays
         await turns(gathered, 1, each_turn)
         assert gathered.pays == pays
         gathered.pays = False
-        await asyncio.sleep(TRIAL_EVERY_S)
 
 
 async def test_once_it_has_paid_clients_that_are_slow_for_a_moment_do_not_end_it() -> None:
     gathered = GatheredAnswers()
-    await load(gathered)
+    load(gathered)
     await turns(gathered, TRIAL_TURNS, PAYING)
     for slow_turns in (PAID_TURNS // PAYING, PAID_TURNS):
         assert gathered.pays
@@ -150,23 +149,20 @@ async def test_once_it_has_paid_clients_that_are_slow_for_a_moment_do_not_end_it
 
 
 @pytest.mark.parametrize(("took_s", "is_tried"), [(0.9 * BUSY_S, True), (1.1 * BUSY_S, False)])
-async def test_it_is_tried_under_load_but_not_all_the_time(took_s: float, is_tried: bool) -> None:
+def test_it_is_tried_under_load_but_not_all_the_time(took_s: float, is_tried: bool) -> None:
     gathered = GatheredAnswers()
-    for _ in range(2):
-        await load(gathered, took_s)
+    for at in (0.0, 2 * TRIAL_EVERY_S):
+        load(gathered, at, took_s)
         assert gathered.pays == is_tried
         gathered.pays = False
-        await load(gathered, took_s)
+        load(gathered, at + 2 * took_s, took_s)
         assert not gathered.pays
-        await asyncio.sleep(TRIAL_EVERY_S)
 
 
-async def load(gathered: GatheredAnswers, took_s: float = 0.0) -> None:
-    """So many reads that are answered one by one."""
-    # Where they end may have been the beginning of other groups.
-    for _ in range(2 * BUSY_GROUPS):
-        await asyncio.sleep(took_s / BUSY_GROUPS)
-        gathered.end_group()
+def load(gathered: GatheredAnswers, at: float = 0.0, took_s: float = 0.0) -> None:
+    """So many reads that are answered one by one, twice: where the first ones began is not known."""
+    for number in range(1, 2 * BUSY_GROUPS + 1):
+        gathered.end_group(at + number * took_s / BUSY_GROUPS)
 
 
 async def turns(gathered: GatheredAnswers, number: int, each_turn: int) -> None:
