@@ -227,7 +227,7 @@ class RouteTraffic(Tally):
     added then, and stand for all of those since the last.
     """
 
-    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed")
+    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed", "fast_s")
 
     def __init__(self, traffic: Traffic, route: str, tally_at: int) -> None:
         """Those with 200 are counted in the cell `tally_at`."""
@@ -237,20 +237,22 @@ class RouteTraffic(Tally):
         self._other_at = at + len(STATUSES)
         self._slow_at, self._sum_at = at + Traffic.slow_at, at + Traffic.sum_at
         super().__init__(traffic.own, tally_at)
+        self.fast_s = 0.0
         self._timed = self._counts[tally_at]
         """How many of those with 200 have their time in the sum."""
 
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
-        self.add_fast(1, took_s)
+        self.fast_s = took_s
+        self.add_fast(1)
         self._begin_group()
 
-    def add_fast(self, number: int, took_s: float) -> None:
-        """Count so many answers with 200, of at most `FAST_S` each; the last one took so long."""
+    def add_fast(self, number: int) -> None:
+        """Count so many answers with 200, of at most `FAST_S` each; `fast_s` is set to the time of one of them."""
         # As `add` does, without a call.
         counted = self._counts[self._cell] = self._counts[self._cell] + number
         self.left_of_group = NONE_LEFT
-        self._numbers[self._sum_at] += (counted - self._timed) * took_s
+        self._numbers[self._sum_at] += (counted - self._timed) * self.fast_s
         self._timed = counted
 
     def answered(self, status: int, took_s: float) -> None:

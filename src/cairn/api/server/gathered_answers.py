@@ -47,8 +47,6 @@ class GatheredAnswers:
         self._answers: list[Any] = []
         """Of each: what it is written to, its bytes, where it is counted, and how long it took, if more than `FAST_S`.
         The list is flat, so that a slice has one of these for all answers."""
-        self._fast_s = 0.0
-        """How long the last one took that took less."""
         self._is_tried = False
         """This turn is one of the trial."""
         self._turns = self._written = 0
@@ -89,7 +87,7 @@ class GatheredAnswers:
         slow_s: float | None = took_s
         if took_s <= FAST_S:
             # One stands for all: to come back to each of them would cost more than the rest of counting.
-            self._fast_s, slow_s = took_s, None
+            traffic.fast_s, slow_s = took_s, None
         self._answers += (transport, answer, traffic, slow_s)
         if len(self._answers) == 4 * MOST:
             self.write()
@@ -117,12 +115,12 @@ class GatheredAnswers:
     def _count_answers(self, counted_by: list[RouteTraffic], slow_s: list[float | None]) -> None:
         first = counted_by[0]
         if slow_s.count(None) == counted_by.count(first) == len(slow_s):
-            first.add_fast(len(slow_s), self._fast_s)
+            first.add_fast(len(slow_s))
             return
         for traffic in set(counted_by):
             took_s = [each for by, each in zip(counted_by, slow_s, strict=True) if by is traffic and each is not None]
             fast = counted_by.count(traffic) - len(took_s)
             if fast:
-                traffic.add_fast(fast, self._fast_s)
+                traffic.add_fast(fast)
             if took_s:
                 traffic.add_slow(took_s)
