@@ -62,7 +62,8 @@ class GatheredAnswers:
         self._groups += 1
         if self._groups < BUSY_GROUPS:
             return
-        if now - self._began_at < BUSY_S and now - self._tried_at >= TRIAL_EVERY_S:
+        # A clock that stands still tells nothing.
+        if 0 < now - self._began_at < BUSY_S and now - self._tried_at >= TRIAL_EVERY_S:
             self.pays, self._tried_at = True, now
         self._groups, self._began_at = 0, now
 

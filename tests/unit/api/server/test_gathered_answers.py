@@ -161,7 +161,7 @@ def test_it_is_tried_under_load_but_not_all_the_time(took_s: float, is_tried: bo
         assert not gathered.pays
 
 
-def load(gathered: GatheredAnswers, at: float = 0.0, took_s: float = 0.0) -> None:
+def load(gathered: GatheredAnswers, at: float = 0.0, took_s: float = 0.1) -> None:
     """So many reads that are answered one by one, twice: where the first ones began is not known."""
     for number in range(1, 2 * BUSY_GROUPS + 1):
         gathered.end_group(at + number * took_s / BUSY_GROUPS)
