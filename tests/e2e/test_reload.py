@@ -120,6 +120,7 @@ def test_the_log_level_and_the_limits_change_and_what_cannot_is_named(service: S
         service.reload()
         service.await_logged("the settings were read again")
         assert re.search(r"changed=\['idle_timeout_s', 'log_level'\]", service.node.stderr)
+        service.await_logged("some settings change only when the node is started again")
         assert re.search(r"only when the node is started again.*mempool_size", service.node.stderr)
         # It is idle for longer than the new limit.
         assert idle.recv(1) == b""
