@@ -31,7 +31,7 @@ from tests.support.ports import free_ports
 ACCOUNTS = 1_000
 CONNECTIONS = 64
 SUBMISSIONS = 100_000
-READS = 300_000
+READS = 600_000
 COUNTED_WITHIN = 0.02
 """What a node has counted may differ by so much of all answers from those in the slots with metrics."""
 

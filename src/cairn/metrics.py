@@ -13,6 +13,7 @@ from cairn.build import COMMIT, DATA_FORMAT, VERSION
 from cairn.domain.errors import BY_CODE
 from cairn.domain.types import DropReason
 from cairn.metrics_page import (
+    GROUP,
     NONE_LEFT,
     OTHER,
     SECONDS,
@@ -216,6 +217,8 @@ class Traffic(Family):
 
 
 FAST_S: Final = SECONDS[0]
+FAST: Final = 0.0
+"""Stands for the time of an answer that took at most `FAST_S`."""
 _BOUNDS = (*SECONDS, math.inf)
 
 
@@ -244,16 +247,29 @@ class RouteTraffic(Tally):
     def end_fast_group(self, took_s: float) -> None:
         """Count the last answer of a group, which took so long."""
         self.fast_s = took_s
-        self.add_fast(1)
+        self.answered_together([FAST])
         self._begin_group()
 
-    def add_fast(self, number: int) -> None:
-        """Count so many answers with 200, of at most `FAST_S` each; `fast_s` is set to the time of one of them."""
-        # As `add` does, without a call.
-        counted = self._counts[self._cell] = self._counts[self._cell] + number
+    def answered_together(self, times_s: list[float]) -> None:
+        """Count answers with 200. For those of at most `FAST_S`, which are given as `FAST`, `fast_s` stands."""
+        # What `add` and `answered` do, without their calls.
+        number, fast = len(times_s), times_s.count(FAST)
+        counts = self._counts
+        counts[self._cell] = counted = counts[self._cell] + number
         self.left_of_group = NONE_LEFT
-        self._numbers[self._sum_at] += (counted - self._timed) * self.fast_s
-        self._timed = counted
+        if fast < number:
+            self._timed += number - fast
+            self._numbers[self._sum_at] += sum(times_s)
+            times_s.sort()
+            begin, slow_at = fast, self._slow_at - 1
+            while begin < number:
+                bound = bisect_left(_BOUNDS, times_s[begin])
+                end = bisect_right(times_s, _BOUNDS[bound], begin)
+                counts[slow_at + bound] += end - begin
+                begin = end
+        if counted - self._timed >= GROUP:
+            self._numbers[self._sum_at] += (counted - self._timed) * self.fast_s
+            self._timed = counted
 
     def answered(self, status: int, took_s: float) -> None:
         if status == 200:
@@ -264,18 +280,6 @@ class RouteTraffic(Tally):
         self._numbers[self._sum_at] += took_s
         if took_s > FAST_S:
             self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
-
-    def add_slow(self, took_s: list[float]) -> None:
-        """Count answers with 200 that took so long, each more than `FAST_S`."""
-        self.add(len(took_s))
-        self._timed += len(took_s)
-        self._numbers[self._sum_at] += sum(took_s)
-        ordered, begin = sorted(took_s), 0
-        while begin < len(ordered):
-            bound = bisect_left(_BOUNDS, ordered[begin])
-            end = bisect_right(ordered, _BOUNDS[bound], begin)
-            self._counts[self._slow_at + bound - 1] += end - begin
-            begin = end
 
 
 class Calls(Counter):

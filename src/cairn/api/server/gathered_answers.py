@@ -11,7 +11,7 @@ import asyncio
 import math
 from typing import Any
 
-from cairn.metrics import FAST_S, RouteTraffic
+from cairn.metrics import FAST, FAST_S, RouteTraffic
 
 FEW = 3
 """So many submissions are answered one by one."""
@@ -45,8 +45,8 @@ class GatheredAnswers:
         self.batch = 0
         """Which answers are gathered now: those that were written before are of another batch."""
         self._answers: list[Any] = []
-        """Of each: what it is written to, its bytes, where it is counted, and how long it took, if more than `FAST_S`.
-        The list is flat, so that a slice has one of these for all answers."""
+        """Of each: what it is written to, its bytes, where it is counted, and how long it took, or `FAST`. The list is
+        flat, so that a slice has one of these for all answers."""
         self._is_tried = False
         """This turn is one of the trial."""
         self._turns = self._written = 0
@@ -85,11 +85,10 @@ class GatheredAnswers:
         if not self.ends_due:
             self._is_tried = True
             self._await_end()
-        slow_s: float | None = took_s
         if took_s <= FAST_S:
             # One stands for all: to come back to each of them would cost more than the rest of counting.
-            traffic.fast_s, slow_s = took_s, None
-        self._answers += (transport, answer, traffic, slow_s)
+            traffic.fast_s, took_s = took_s, FAST
+        self._answers += (transport, answer, traffic, took_s)
         if len(self._answers) == 4 * MOST:
             self.write()
 
@@ -113,15 +112,10 @@ class GatheredAnswers:
                 self._trial_turns = PAID_TURNS if self.pays else TRIAL_TURNS
                 self._turns = self._written = 0
 
-    def _count_answers(self, counted_by: list[RouteTraffic], slow_s: list[float | None]) -> None:
+    def _count_answers(self, counted_by: list[RouteTraffic], times_s: list[float]) -> None:
         first = counted_by[0]
-        if slow_s.count(None) == counted_by.count(first) == len(slow_s):
-            first.add_fast(len(slow_s))
+        if counted_by.count(first) == len(counted_by):
+            first.answered_together(times_s)
             return
         for traffic in set(counted_by):
-            took_s = [each for by, each in zip(counted_by, slow_s, strict=True) if by is traffic and each is not None]
-            fast = counted_by.count(traffic) - len(took_s)
-            if fast:
-                traffic.add_fast(fast)
-            if took_s:
-                traffic.add_slow(took_s)
+            traffic.answered_together([each for by, each in zip(counted_by, times_s, strict=True) if by is traffic])

@@ -26,6 +26,7 @@ from cairn.api.server.gathered_answers import (
 )
 from cairn.config import Settings
 from cairn.domain.errors import NodeError, NonceTooLow
+from cairn.metrics import FAST
 from cairn.metrics_page import GROUP
 from tests.support.core_fixtures import signed
 from tests.support.metrics import Scrape
@@ -69,6 +70,10 @@ def answers_shown() -> int:
     return sum(counts[metrics.HTTP.cell(route) + good] for route in metrics.ROUTES)
 
 
+def sum_shown() -> float:
+    return Scrape(metrics.HTTP.rendered(metrics.PAGE)).total("cairn_http_request_duration_seconds_sum")
+
+
 @pytest.fixture(autouse=True)
 def own_counts() -> None:
     metrics.PAGE.share(["test"])
@@ -90,17 +95,17 @@ def put(
 
 async def test_answers_of_a_turn_are_written_at_its_end_in_order_after_all_are_counted() -> None:
     gathered, one, other = GatheredAnswers(), Written(), Written()
-    put(gathered, one, b"1")
+    put(gathered, one, b"1", took_s=3 * FAST_S)
     put(gathered, other, b"2", "GET /health", 4 * FAST_S)
-    put(gathered, one, b"3")
-    put(gathered, other, b"4", "GET /blocks", FAST_S / 2)
+    put(gathered, one, b"3", took_s=6 * FAST_S)
+    put(gathered, other, b"4", "GET /blocks", 8 * FAST_S)
     assert not one.answers
     assert answers_shown() == 0
     await asyncio.sleep(0)
     assert (one.answers, other.answers) == ([b"1", b"3"], [b"2", b"4"])
     assert (one.counted, other.counted) == ([4, 4], [4, 4])
     page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
-    routes = ("GET /chain", 2, 2 * FAST_S), ("GET /health", 1, 4 * FAST_S), ("GET /blocks", 1, FAST_S / 2)
+    routes = ("GET /chain", 2, 9 * FAST_S), ("GET /health", 1, 4 * FAST_S), ("GET /blocks", 1, 8 * FAST_S)
     for route, number, seconds in routes:
         assert page.total("cairn_http_requests_total", route=route, code="200") == number
         sum_s = page.total("cairn_http_request_duration_seconds_sum", route=route)
@@ -206,6 +211,18 @@ async def test_what_is_expected_last_ends_the_turn() -> None:
     assert written.answers == [b"1", b"2"]
 
 
+@pytest.mark.parametrize("sizes", [(1, 2, 60, 1), (GROUP,), (GROUP - 1, MOST)])
+async def test_the_time_of_the_latest_fast_one_stands_for_a_group(sizes: Sequence[int]) -> None:
+    gathered, sums_s = GatheredAnswers(), []
+    for size in sizes:
+        for number in range(size):
+            put(gathered, Written(), b"", took_s=FAST_S * (number + 1) / size)
+        await asyncio.sleep(0)
+        sums_s.append(sum_shown())
+    assert sums_s[:-1] == [0.0] * (len(sizes) - 1)
+    assert sums_s[-1] == pytest.approx(sum(sizes) * FAST_S)
+
+
 def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_times() -> None:
     traffic, total = metrics.HTTP.of_route("GET /chain"), 0
     for number in (1, 63, 64, 100, 255, 256, 300):
@@ -215,11 +232,12 @@ def test_answers_that_are_counted_alone_and_together_lose_neither_counts_nor_tim
             assert answers_shown() == total
         traffic.answered(200, FAST_S)
         traffic.fast_s = FAST_S
-        traffic.add_fast(number)
+        traffic.answered_together([FAST] * number)
         total += 1 + number
         assert answers_shown() == total
-        sum_s = Scrape(metrics.HTTP.rendered(metrics.PAGE)).total("cairn_http_request_duration_seconds_sum")
-        assert sum_s == pytest.approx(total * FAST_S)
+        timed = sum_shown() / FAST_S
+        assert timed == pytest.approx(round(timed))
+        assert total - GROUP < round(timed) <= total
 
 
 @pytest.mark.parametrize("number", [1, 2, 30])
