@@ -14,6 +14,8 @@ from tests.support.programs import need_program
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED_ADDRESS = "127.0.0.1:8645"
+DOCUMENTED_NETWORK_ADDRESS = "127.0.0.1:8650"
+"""Of a node of a network."""
 PROGRAMS = Path(sys.executable).parent
 COMMAND = re.compile(
     r"""
@@ -100,8 +102,11 @@ class Terminal:
         environment: Mapping[str, str] | None = None,
         programs: Path = PROGRAMS,
         timeout_s: float = PATIENCE_S,
+        documented: str = DOCUMENTED_ADDRESS,
     ) -> None:
+        """`documented` is the address of the page's node."""
         self.directory = directory
+        self._documented = documented
         self._address = node_url.removeprefix("http://")
         self._programs = programs
         self._timeout_s = timeout_s
@@ -110,7 +115,7 @@ class Terminal:
 
     def own(self, text: str) -> str:
         """A command or a program of a page, as it has to be here."""
-        return text.replace(DOCUMENTED_ADDRESS, self._address).replace(".venv/bin/", f"{self._programs}/")
+        return text.replace(self._documented, self._address).replace(".venv/bin/", f"{self._programs}/")
 
     def save(self, name: str, text: str) -> None:
         path = self.directory / name

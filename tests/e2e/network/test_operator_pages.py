@@ -63,8 +63,12 @@ class Site:
         line = re.sub(r"\b(ERIN|ALICE|BOB)\b", lambda found: self.node_id(found[1].lower()), step.line)
         # However long a block takes here: whoever reads the page has a machine for each node.
         line = re.sub(r"^cairn (validators submit|send) ", rf"cairn \1 --timeout {PATIENCE_S} ", line)
-        if line.startswith("cairn run ") or line == "systemctl start cairn":
+        if line.startswith("cairn run ") or line == "systemctl start --no-block cairn":
             machine.start("cairn run --home home")
+        elif line == "systemctl start cairn":
+            machine.start("cairn run --home home")
+            # The command returns only then.
+            machine.await_ready()
         elif line == "systemctl stop cairn":
             machine.stop()
         elif line == "systemctl restart cairn":

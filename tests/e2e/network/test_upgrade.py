@@ -18,7 +18,7 @@ from cairn.domain.rules import RULES_VERSION
 from tests.support import other_rules
 from tests.support.network import Asker, Network, NetworkNode
 from tests.support.pace import PATIENCE_S
-from tests.support.pages import Page, Terminal
+from tests.support.pages import DOCUMENTED_NETWORK_ADDRESS, Page, Terminal
 from tests.support.ports import free_ports
 from tests.support.steady_load import SteadyLoad
 from tests.support.wallet import dev_account, new_account, sign_transfer
@@ -38,7 +38,7 @@ class Operator:
     def __init__(self, node: NetworkNode, place: Path, versions: dict[str, list[str] | None]) -> None:
         """`versions` are the programs, by the names of their directories on the page."""
         self.node = node
-        self._terminal = Terminal(place, node.url)
+        self._terminal = Terminal(place, node.url, documented=DOCUMENTED_NETWORK_ADDRESS)
         self._installed = place / f"{node.index}"
         self._versions = versions
         self._exit_code = 0
@@ -54,7 +54,7 @@ class Operator:
         node = self.node
         if line == "systemctl show cairn -p ExecMainStatus":
             return f"ExecMainStatus={self._exit_code}\n"
-        if line == "systemctl start cairn":
+        if line in ("systemctl start cairn", "systemctl start --no-block cairn"):
             node.launch(self._versions[str(self._installed.readlink())] if self._installed.is_symlink() else None)
         elif line == "systemctl restart cairn":
             assert node.process is None, "a unit that does not run is started"

@@ -27,7 +27,7 @@ from tests.support.programs import need_program
 HOLDER = "0x" + "ab" * 20
 """No dev account, which `cairn doctor` would name."""
 PAGE = Page("docs/troubleshooting.md")
-HOME, API, METRICS = "/var/lib/cairn", ":8645", ":8646"
+HOME, API, API_OF_NETWORK, METRICS = "/var/lib/cairn", ":8645", ":8650", ":8646"
 USAGE, DATA = 2, 3
 
 
@@ -37,12 +37,13 @@ class Patient:
     def __init__(self, directory: Path, ports: list[int]) -> None:
         self.directory = directory
         self.api, self.metrics = ports
+        self.documented_api = API
         self.node: NodeProcess | None = None
 
     def own(self, text: str) -> str:
         """A command or an output of the page, as it is here."""
         text = text.replace(HOME, str(self.directory)).replace("port 8645", f"port {self.api}")
-        return text.replace(API, f":{self.api}").replace(METRICS, f":{self.metrics}")
+        return text.replace(self.documented_api, f":{self.api}").replace(METRICS, f":{self.metrics}")
 
     def run(self, line: str) -> subprocess.CompletedProcess[str]:
         path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
@@ -185,7 +186,7 @@ def network_runs(patient: Patient) -> Iterator[None]:
     make_homes(net, 1, [f"--base-port={base_port}"])
     shutil.rmtree(patient.directory)
     (net / "node0").rename(patient.directory)
-    patient.api = base_port
+    patient.api, patient.documented_api = base_port, API_OF_NETWORK
     with patient.running():
         yield
 
