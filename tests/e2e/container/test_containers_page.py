@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
+from cairn.cli.network.homes import BASE_PORT
 from tests.support.containers import Containers
-from tests.support.node_process import clean_environment, command, wait_until
+from tests.support.network import make_homes
+from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.pages import PROGRAMS, ROOT, Page
-from tests.support.ports import free_ports
+from tests.support.ports import free_base_port, free_ports
 from tests.support.programs import need_program
 from tests.support.scratch import directory_on_disk
 
@@ -144,8 +147,24 @@ def test_every_compose_service_is_restricted_and_has_its_target() -> None:
             assert each["read_only"]
             if "CAIRN_IMAGE" in each["image"]:
                 assert each["cap_drop"] == ["ALL"]
-    targets = yaml.safe_load((ROOT / "packaging" / "container" / "prometheus.yml").read_text())["scrape_configs"][0]
-    [listed] = targets["static_configs"]
-    assert [target.split(":")[0] for target in listed["targets"]] == [
-        name for name in services if name.startswith("validator")
-    ]
+    validators = [name for name in services if name.startswith("validator")]
+    watched = yaml.safe_load((ROOT / "packaging" / "container" / "prometheus.yml").read_text())["scrape_configs"]
+    targets = {each["job_name"]: each["static_configs"][0]["targets"] for each in watched}
+    # As `cairn testnet` numbers them, with the API first.
+    api, _, _, metrics, engine_metrics = range(BASE_PORT, BASE_PORT + 5)
+    assert targets["cairn"] == [f"{name}:{metrics}" for name in validators]
+    assert targets["cometbft"] == [f"{name}:{engine_metrics}" for name in validators]
+    for each in map(services.get, validators):
+        assert f"127.0.0.1:{api}/health" in each["healthcheck"]["test"][-1]
+        assert each["environment"]["CMT_INSTRUMENTATION_PROMETHEUS_LISTEN_ADDR"] == f"0.0.0.0:{engine_metrics}"
+    assert services["validator0"]["ports"] == [f"127.0.0.1:{api}:{api}"]
+
+
+def test_cometbft_shows_its_metrics_where_its_environment_says(cometbft_tools: Path, tmp_path: Path) -> None:
+    """As compose.network.yml has it."""
+    [port] = free_ports(1)
+    make_homes(tmp_path / "net", 1, [f"--base-port={free_base_port(1)}"])
+    listen = {"CMT_INSTRUMENTATION_PROMETHEUS_LISTEN_ADDR": f"127.0.0.1:{port}"}
+    with NodeProcess.start(("run", "--home", str(tmp_path / "net" / "node0")), listen) as node:
+        node.wait_ready()
+        assert "\ncometbft_consensus_height" in httpx.get(f"http://127.0.0.1:{port}/metrics").text
