@@ -99,6 +99,9 @@ def test_what_was_accepted_before_a_backup_is_in_what_is_restored_from_it(
             chain = httpx.get(f"{restored.url}/chain", timeout=PATIENCE_S).json()
             assert chain["head"]["blockHeight"] == each["blockHeight"]
             assert restored.stop() == 0
+        checked = json.loads(cairn("verify", "--home", place, "--json"))
+        assert (checked["ok"], checked["findingCount"]) == (True, 0)
+        assert checked["transactions"] + checked["pending"] >= len(before[number])
 
 
 def test_a_backup_that_is_killed_at_any_time_leaves_the_node_and_the_other_backups_whole(
