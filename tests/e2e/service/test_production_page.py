@@ -3,10 +3,13 @@
 Left out by name, since the machine has no network and no clock of its own: certbot, and chrony's service.
 """
 
+import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +20,13 @@ PAGE = Page("docs/production.md")
 UNTIL_IT_RUNS = ("Prepare the machine", "Install the node", "Make the chain", "Settings", "Run as a service")
 ACCOUNT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 BLOCK = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+AT_THE_END = "at the end of "
 SETTINGS = "/var/lib/cairn/cairn.toml"
 OVERRIDE = "/etc/systemd/system/cairn.service.d/override.conf"
 READY = "curl --silent --fail http://127.0.0.1:8645/ready"
 HTTPS = "curl --silent --cacert /etc/ssl/certs/node.example.org.pem"
 DIRECT, PROXIED = "http://127.0.0.1:8645", "https://node.example.org"
-CERTIFICATE, KEY = "/etc/ssl/certs/node.example.org.pem", "/etc/ssl/private/node.example.org.key"
+CERTIFICATE = "/etc/ssl/certs/node.example.org.pem"
 FOLLOWS_EVENTS = f"""
 import ssl
 from websockets.sync.client import connect
@@ -42,7 +46,9 @@ for name, size in (("large", 2_000_000), ("too-large", 2_100_000)):
 def follow(machine: Machine, section: Page) -> None:
     """Do what a section says: write its files, add its settings, and run its commands."""
     for block in BLOCK.finditer(section.text):
-        if block["title"]:
+        if block["title"] and block["title"].startswith(AT_THE_END):
+            machine.append(block["title"].removeprefix(AT_THE_END), block["text"])
+        elif block["title"]:
             machine.write(block["title"], block["text"])
         elif block["language"] == "toml":
             machine.append(SETTINGS, block["text"])
@@ -65,10 +71,11 @@ def without_files(section: Page) -> Page:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def machine(tmp_path_factory: pytest.TempPathFactory, cometbft_tools: Path) -> Iterator[Machine]:
     """A machine on which the page was followed until the node runs."""
     need_machine()
     wheels = tmp_path_factory.mktemp("wheels")
+    shutil.copy(cometbft_tools / "bin" / "cometbft", wheels)
     for version in sorted(set(re.findall(r"cairn-node==([\w.]+)", PAGE.text))):
         build_wheel(version, wheels, tmp_path_factory.mktemp("source"))
     with Machine(wheels) as machine:
@@ -138,18 +145,11 @@ def test_the_page_leads_to_a_node_behind_nginx(machine: Machine) -> None:
 
 @pytest.mark.parametrize("name", ["Caddy", "HAProxy"])
 def test_another_proxy_of_the_page_does_the_same(machine: Machine, name: str) -> None:
-    service, shown = name.lower(), part("Put a proxy in front", name)
-    [install] = re.findall("`(apt-get install -y [^`]*)`", shown.text)
     machine.run("systemctl stop nginx 2>/dev/null; true")
     machine.run(f"test -e {CERTIFICATE} || {certificate_command()}")
-    machine.run(install)
-    machine.run(f"install -m 600 -o {service} {KEY} /etc/{service}/node.example.org.key")
-    together = "" if service == "caddy" else KEY
-    machine.run(f"cat {CERTIFICATE} {together} > /etc/{service}/node.example.org.pem")
-    follow(machine, shown)
-    machine.run(f"systemctl restart {service}")
+    follow(machine, part("Put a proxy in front", name))
     check_proxy(machine)
-    machine.run(f"systemctl stop {service}")
+    machine.run(f"systemctl stop {name.lower()}")
 
 
 def certificate_command() -> str:
@@ -283,3 +283,32 @@ def test_an_upgrade_and_the_way_back_keep_the_chain(machine: Machine) -> None:
         chains.append(machine.run(f"curl --silent {DIRECT}/chain"))
     assert [re.findall('"version":"([^"]*)"', chain) for chain in chains[1:]] == [[version] for version in versions]
     assert len({re.sub('"version":"[^"]*"', "", chain) for chain in chains}) == 1
+
+
+def test_a_node_of_a_network_runs_as_the_same_service(machine: Machine) -> None:
+    """A network of this validator alone: whatever the unit takes from the node, it takes from CometBFT, too."""
+    as_service = "runuser -u cairn -- cairn"
+    machine.run("systemctl stop cairn")
+    machine.run(
+        "mv /var/lib/cairn /var/lib/other-chain && install -d -o cairn -g cairn -m 700 /var/lib/cairn /srv/network"
+    )
+    accounts = f"--fee-recipient {ACCOUNT} --admin {ACCOUNT}"
+    # What the page begins with has to be there, before CometBFT is where the service finds it.
+    own = "--cometbft-binary /srv/ours/cometbft"
+    machine.run(f"{as_service} validator init /var/lib/cairn --name alone --host 127.0.0.1 {accounts} {own}")
+    machine.run("cp /srv/ours/cometbft . && cp /var/lib/cairn/validator.json /srv/network/alone.json")
+    machine.run(f"cd /srv/network && cairn genesis collect alone.json --chain-id 52001 --alloc {ACCOUNT}=5coins")
+    machine.run("chmod 755 /srv/network && chmod 644 /srv/network/*.json")
+    try:
+        follow(machine, PAGE.section("Run a node of a network"))
+        machine.wait_until_shown("StatusText", "Ready: http://127.0.0.1:8650")
+        assert (machine.shows("ActiveState"), machine.shows("SubState")) == ("active", "running")
+        head = json.loads(machine.run("curl --silent --fail http://127.0.0.1:8650/chain"))["head"]
+        assert head["blockHeight"] >= 0
+        machine.run("curl --silent --fail http://127.0.0.1:8654/metrics | grep -q ^cometbft_consensus_height")
+        # And after a stop: everything that both have written is the service's.
+        machine.run("systemctl restart cairn && curl --silent --fail http://127.0.0.1:8650/ready")
+        assert machine.run("find /var/lib/cairn ! -user cairn") == ""
+    finally:
+        machine.run("systemctl stop cairn; rm -r /var/lib/cairn && mv /var/lib/other-chain /var/lib/cairn")
+        machine.run("systemctl start cairn")
