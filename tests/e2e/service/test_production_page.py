@@ -19,6 +19,7 @@ from tests.support.pages import COMMAND, Page
 PAGE = Page("docs/production.md")
 UNTIL_IT_RUNS = ("Prepare the machine", "Install the node", "Make the chain", "Settings", "Run as a service")
 ACCOUNT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+OPERATOR = "0x" + "ab" * 20
 BLOCK = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 AT_THE_END = "at the end of "
 SETTINGS = "/var/lib/cairn/cairn.toml"
@@ -288,17 +289,15 @@ def test_an_upgrade_and_the_way_back_keep_the_chain(machine: Machine) -> None:
 def test_a_node_of_a_network_runs_as_the_same_service(machine: Machine) -> None:
     """A network of this validator alone: whatever the unit takes from the node, it takes from CometBFT, too."""
     as_service = "runuser -u cairn -- cairn"
-    machine.run("systemctl stop cairn")
-    machine.run(
-        "mv /var/lib/cairn /var/lib/other-chain && install -d -o cairn -g cairn -m 700 /var/lib/cairn /srv/network"
-    )
-    accounts = f"--fee-recipient {ACCOUNT} --admin {ACCOUNT}"
-    # What the page begins with has to be there, before CometBFT is where the service finds it.
-    own = "--cometbft-binary /srv/ours/cometbft"
-    machine.run(f"{as_service} validator init /var/lib/cairn --name alone --host 127.0.0.1 {accounts} {own}")
-    machine.run("cp /srv/ours/cometbft . && cp /var/lib/cairn/validator.json /srv/network/alone.json")
-    machine.run(f"cd /srv/network && cairn genesis collect alone.json --chain-id 52001 --alloc {ACCOUNT}=5coins")
-    machine.run("chmod 755 /srv/network && chmod 644 /srv/network/*.json")
+    machine.run("systemctl stop cairn && mv /var/lib/cairn /var/lib/other-chain && mkdir /srv/network")
+    machine.run("install -d -o cairn -g cairn -m 700 /var/lib/cairn")
+    # The page puts it where the service finds it, after this.
+    machine.run("cp /srv/ours/cometbft . && install -m 755 /srv/ours/cometbft /srv/network/")
+    names = f"--name alone --host 127.0.0.1 --fee-recipient {OPERATOR} --admin {OPERATOR}"
+    machine.run(f"{as_service} validator init /var/lib/cairn {names} --cometbft-binary /srv/network/cometbft")
+    machine.run("cp /var/lib/cairn/validator.json /srv/network/alone.json")
+    machine.run(f"cd /srv/network && cairn genesis collect alone.json --chain-id 52001 --alloc {OPERATOR}=5coins")
+    machine.run("chmod 644 /srv/network/*.json")
     try:
         follow(machine, PAGE.section("Run a node of a network"))
         machine.wait_until_shown("StatusText", "Ready: http://127.0.0.1:8650")

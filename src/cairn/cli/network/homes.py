@@ -8,7 +8,6 @@ DIR/node0/cometbft/       config/ with its keys, data/ with its own chain
 
 import base64
 import json
-import os
 import shutil
 import tempfile
 from collections import Counter
@@ -30,7 +29,7 @@ from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_
 from cairn.domain.governance import ValidatorRecord
 from cairn.domain.rules import RULES_VERSION
 from cairn.domain.types import ZERO_ADDRESS, Address
-from cairn.store.directory import has_files
+from cairn.store.directory import has_files, is_directory
 
 LOOPBACK = "127.0.0.1"
 BASE_PORT = 8650
@@ -134,14 +133,22 @@ def whole_directory(directory: Path) -> Iterator[Path]:
     """Where to write what shall be in `directory`, all or nothing. Raises `InvalidConfig` if anything is there."""
     if has_files(directory):
         raise InvalidConfig(f"{directory} is not empty; nothing was written")
+    # One that somebody has made may be all that this user may write to, or have a disk of its own.
+    is_made = is_directory(directory)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+        place = directory if is_made else directory.parent
+        building = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=place))
     except OSError as error:
         raise InvalidConfig(f"cannot write {error.filename}: {error.strerror}") from None
     try:
         yield building
-        os.replace(building, directory)
+        if is_made:
+            for path in sorted(building.iterdir()):
+                path.rename(directory / path.name)
+            building.rmdir()
+        else:
+            building.replace(directory)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise

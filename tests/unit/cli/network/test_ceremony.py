@@ -122,6 +122,18 @@ def test_keys_are_never_made_in_a_directory_with_files(operators: Operators) -> 
     assert key.read_bytes() == before
 
 
+def test_keys_are_made_within_a_directory_that_is_there(operators: Operators) -> None:
+    """Beside that of a service, its user may write nothing; and it may be a disk of its own."""
+    home = operators.directory / "alice"
+    home.mkdir()
+    before = home.stat().st_ino, operators.directory.stat().st_mtime_ns
+    refused = operators.init("alice", "--fee-recipient=dev0", "--host=a b")
+    assert (refused.exit_code, list(home.iterdir())) == (2, [])
+    assert operators.init("alice", f"--fee-recipient={account(0)}").exit_code == 0
+    assert (home.stat().st_ino, operators.directory.stat().st_mtime_ns) == before
+    assert sorted(path.name for path in home.iterdir()) == ["cometbft", "validator.json"]
+
+
 def test_the_files_make_the_same_genesis_in_whatever_order(operators: Operators) -> None:
     files = operators.all_init()
     collected = operators.collect(*files, alloc())
