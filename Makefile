@@ -22,7 +22,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find backups metrics-cost depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -138,6 +138,12 @@ greedy: $(STAMP) ## Measure what others see of one greedy client on every route 
 
 follow: $(STAMP) ## Measure what following addresses costs, and how soon payments are told; writes reports/follow.md
 	$(BIN)/python -m bench.follow $(ARGS)
+
+backups: $(STAMP) ## Back up a node that takes as many payments as it can, and look for each of them in what is restored; writes reports/backups.md
+	$(BIN)/python -m bench.backups $(ARGS)
+
+metrics-cost: $(STAMP) ## Measure what metrics and logs cost a node under full load: make metrics-cost ARGS="--nodes 20"; writes reports/metrics.md
+	$(BIN)/python -m bench.metrics_turns $(ARGS)
 
 find: $(STAMP) ## Time searches of an account with a million payments, and stream all of it; writes reports/find.md
 	$(BIN)/python -m bench.find $(ARGS)
