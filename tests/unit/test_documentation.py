@@ -49,7 +49,7 @@ def test_every_command_that_gives_figures_exists_and_writes_them() -> None:
     made = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     assert set(re.findall(r"`make ([a-z-]+)", said)) - made == set()
     reports = set(re.findall(r"\breports/\w+\.md", said))
-    assert len(reports) == 7
+    assert len(reports) == 8
     assert {report for report in reports if report not in makefile} == set()
 
 

@@ -305,14 +305,15 @@ async def test_refused_bytes_are_freed_without_the_garbage_collector() -> None:
         gc.collect()
         gc.disable()
         try:
-            before = resident_bytes()
-            for _ in range(40):
+            before, number = resident_bytes(), 40
+            for _ in range(number):
                 async with server.client() as client:
                     client.write(unfinished(2_000 * KIB))
                     assert_refused(await client.answer())
                     client.abort()
                 await server.no_connections()
-            assert resident_bytes() - before < 4_000 * KIB
+            # The allocator keeps a few of them for the next, whatever ran in this process before.
+            assert resident_bytes() - before < number * 2_000 * KIB / 4
         finally:
             gc.enable()
 
