@@ -1,16 +1,23 @@
 """The fast load generator, against the same server of right and wrong answers as the other one."""
 
+import time
+
 import pytest
 
 from bench.flood import flood
 from tests.unit.bench.test_load import CONNECTIONS, echo, get
 
 
-def test_each_request_is_answered_once() -> None:
+@pytest.mark.parametrize("connections", [1, CONNECTIONS])
+def test_each_request_is_answered_once_after_those_before_it(connections: int) -> None:
+    began = time.perf_counter()
     with echo() as port:
-        ended_at = flood(port, [get(f"/{number}") for number in range(10)], CONNECTIONS)
-    assert len(ended_at) == 10
-    assert ended_at == sorted(ended_at)
+        answered_at = flood(port, [get(f"/{number}") for number in range(20)], connections)
+    assert len(answered_at) == 20
+    assert began < min(answered_at)
+    for number, at in enumerate(answered_at):
+        # It is sent when all but so many of them are answered.
+        assert sum(other < at for other in answered_at[:number]) > number - connections
 
 
 def test_fewer_requests_than_connections() -> None:
