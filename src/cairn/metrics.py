@@ -252,10 +252,10 @@ class RouteTraffic(Tally):
 
     def answered_together(self, times_s: list[float]) -> None:
         """Count answers with 200. For those of at most `FAST_S`, which are given as `FAST`, `fast_s` stands."""
-        # What `add` and `answered` do, without their calls.
         number, fast = len(times_s), times_s.count(FAST)
         counts = self._counts
         counts[self._cell] = counted = counts[self._cell] + number
+        # So the next that is counted alone begins another group.
         self.left_of_group = NONE_LEFT
         if fast < number:
             self._timed += number - fast

@@ -119,11 +119,6 @@ class Tally:
         self._counts[self._cell] += 1
         self._begin_group()
 
-    def add(self, number: int) -> None:
-        self._counts[self._cell] += number
-        # So the next that is counted alone begins another group.
-        self.left_of_group = NONE_LEFT
-
 
 class _Cells(dict[tuple[str, ...], int]):
     """Where each series begins, by the values of its labels. What is not among them counts as `other`."""
