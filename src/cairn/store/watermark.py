@@ -31,7 +31,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.errors import Corrupt, StoreUnavailable, reason_of
 from cairn.store.directory import check_linked, sync_file, write_at, write_file
 
 PAGE = 4096
@@ -141,7 +141,7 @@ class Watermark:
         try:
             content = os.pread(self._file, _KIND_BYTES, kind * _KIND_BYTES)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot read {self._path}: {failure}") from failure
+            raise StoreUnavailable(f"cannot read {self._path}: {reason_of(failure)}") from failure
         pages = [content[start : start + _NUMBER.size + _CHECKSUM.size] for start in range(0, len(content), PAGE)]
         # The greatest number first.
         for page in sorted(pages, reverse=True):
@@ -156,7 +156,7 @@ class Watermark:
             for copy in range(_COPIES):
                 write_at(self._file, content, kind * _KIND_BYTES + (copy * _TURNS + number % _TURNS) * PAGE)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
+            raise StoreUnavailable(f"cannot write {self._path}: {reason_of(failure)}") from failure
 
     def _sync(self) -> None:
         self._try(sync_file)
@@ -165,14 +165,14 @@ class Watermark:
         try:
             action(self._file)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
+            raise StoreUnavailable(f"cannot write {self._path}: {reason_of(failure)}") from failure
 
 
 def _open(path: Path, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except OSError as failure:
-        raise StoreUnavailable(f"cannot open {path}: {failure}") from failure
+        raise StoreUnavailable(f"cannot open {path}: {reason_of(failure)}") from failure
 
 
 def _encode(kind: int, number: int) -> bytes:

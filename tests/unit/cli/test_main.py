@@ -340,7 +340,7 @@ def test_discard_pending_moves_the_journal_aside(tmp_path: Path) -> None:
     )
     nothing = cli.invoke(app, ["discard-pending", str(tmp_path / "nothing")])
     assert nothing.exit_code == 2
-    assert "cannot read" in nothing.stderr
+    assert "nothing is not the data directory of a node: it has no file FORMAT. Name " in nothing.stderr
 
 
 def test_a_temporary_data_directory_is_removed_and_a_given_one_is_kept(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable
+from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable, reason_of
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
 from cairn.domain.types import MAX_DATA_BYTES, Address
 from cairn.store.directory import has_files, make_directory, write_file
@@ -100,8 +100,10 @@ class Home:
             return self.config_file.read_text()
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+        except OSError as error:
+            raise InvalidConfig(f"cannot read {self.config_file}: {reason_of(error)}") from None
+        except UnicodeDecodeError:
+            raise InvalidConfig(f"{self.config_file} is not text in UTF-8") from None
 
 
 def make_data_directory(path: Path) -> None:

@@ -89,7 +89,7 @@ def backup(
         except Fatal as failure:
             raise DataUnusable(f"no backup was made: {failure.detail}") from None
         except OSError as failure:
-            raise InvalidConfig(f"cannot make a backup in {target}: {failure}") from None
+            raise InvalidConfig(f"cannot make a backup in {target}: {reason_of(failure)}") from None
     if as_json:
         print_json(made)
     else:
