@@ -13,7 +13,7 @@ from cairn.cli.proofs.files import read_genesis
 from cairn.cli.proofs.saving import WitnessHead, connected
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_lines
-from cairn.cli.witness.memory import Memory
+from cairn.cli.witness.memory import Memory, default_directory
 from cairn.cli.witness.serving import Shown, WitnessServer
 from cairn.cli.witness.watching import Outcome, Query, Sighting, Watch
 from cairn.client.transport import Transport
@@ -95,7 +95,7 @@ class Witness:
 def run_witness(
     url: str,
     genesis_file: Path,
-    directory: Path,
+    directory: Path | None,
     others: list[str],
     address: tuple[str, int] | None,
     interval_s: float,
@@ -104,6 +104,7 @@ def run_witness(
 ) -> None:
     """Follow the node at `url`. Serves at `address`, unless that is None."""
     genesis = read_genesis(genesis_file)
+    directory = directory or default_directory(genesis)
     memory = Memory(directory, genesis)
     witness = Witness(memory)
     print_lines([f"Witness {hex_text(memory.key.public_key)}", f"State   {directory}"])
