@@ -12,7 +12,7 @@ import httpx
 
 from cairn import __version__
 from cairn.cli.forward.webhooks import Webhook, headers_of
-from cairn.cli.screen import printable
+from cairn.cli.screen import escaped
 from cairn.client.transport import THIS_MACHINE
 from cairn.domain.errors import InvalidConfig
 
@@ -111,7 +111,7 @@ class Receiver:
 
 def _failure_of(response: httpx.Response, body: bytes) -> Failure:
     status = response.status_code
-    said = " ".join(printable(body[:SHOWN_LETTERS].decode(errors="replace").strip()).split())
+    said = " ".join(escaped(body[:SHOWN_LETTERS].decode(errors="replace").strip()).split())
     if response.is_redirect:
         said = "a redirect, which is not followed: give --to the URL that it leads to"
     detail = f"{status} {response.reason_phrase}".strip() + (f": {said}" if said else "")
