@@ -18,6 +18,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from cairn.domain.types import LATEST_TIME
+
 Line = str | Text
 GAP = "  "
 
@@ -139,13 +141,20 @@ def counted(number: int, what: str) -> str:
 
 
 def is_count(cell: Text) -> bool:
-    return cell.plain.split(" ")[0].replace(",", "").replace(".", "").isdigit()
+    return cell.plain.split(" ")[0].lstrip("+−").replace(",", "").replace(".", "").isdigit()
 
 
 def when(timestamp_s: float, now_s: float | None = None) -> str:
     """A moment in local time, and how long ago it was."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(timestamp_s))
     return f"{moment} ({ago(timestamp_s, now_s)})"
+
+
+def utc(timestamp_s: int) -> str:
+    """A moment in UTC, for whoever reads it somewhere else."""
+    if timestamp_s > LATEST_TIME:
+        return f"{timestamp_s} s after 1970"
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(timestamp_s))
 
 
 def ago(timestamp_s: float, now_s: float | None = None) -> str:

@@ -356,6 +356,7 @@ export interface StatementFile {
     changes: StatementChange[];
     state?: StatePath;
     next?: ChangePath;
+    ends?: BlockPath[];
 }
 
 export interface Step {

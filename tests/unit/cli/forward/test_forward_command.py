@@ -68,11 +68,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.events: list[Any] = []
 
     async def payments_and_blocks(self, *asked: Any) -> AsyncGenerator[Any, None]:
         self.asked.append(asked)
-        return
-        yield
+        for event in self.events:
+            yield event
 
 
 @pytest.mark.parametrize(("direction", "asked"), [(None, "in"), ("in", "in"), ("out", "out"), ("both", "both")])

@@ -1,6 +1,7 @@
 """Proofs from a node: checked before they are saved, and never saved when they do not hold."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +230,7 @@ def test_a_statement_is_saved_as_proof_table_and_page(chain: ProofChain, tmp_pat
     options = ["-o", proof, "--csv", table, "--html", page, "--genesis", genesis]
     result = stated(chain, "--from", 3, "--to", 4, *options)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "changes  1, and none is left out" in result.stdout
+    assert re.search("^changes +1, from .* none is left out$", result.stdout, re.M)
     facts = checked(proof, genesis)
     assert (facts["from"], facts["to"], len(facts["changes"])) == (3, 4, 1)
     assert len(table.read_text().splitlines()) == 4
@@ -270,13 +271,21 @@ def test_dates_are_whole_days_in_utc() -> None:
 
 
 def test_the_page_names_the_days_and_the_file_that_was_saved(tmp_path: Path) -> None:
-    page, proof = tmp_path / "s.html", tmp_path / "q1 <2025>.json"
+    page, proof, again = tmp_path / "s.html", tmp_path / "q1 <2025>.json", tmp_path / "again.html"
     asked = ["--from", "2025-01-02", "--html", page, "--force"]
     assert stated(days(), *asked, "--to", "2025-01-03", "-o", proof).exit_code == 0
-    assert "2025-01-02 to 2025-01-03, whole days in UTC" in page.read_text()
+    text = page.read_text()
+    assert "block 3 of 2025-01-02 00:00:18 UTC; the block before it is of 2025-01-01 16:00:12 UTC" in text
+    assert "block 8 of 2025-01-03 16:00:48 UTC; the block after it is of 2025-01-04 00:00:54 UTC" in text
+    # Whoever checks the file gets the same page: it says nothing that the file does not show.
+    genesis = tmp_path / "genesis.json"
+    genesis.write_bytes(days().genesis)
+    assert cairn(None, "check", proof, "--genesis", genesis, "--html", again).exit_code == 0
+    checked_at = "<tr><th>checked</th>.*\n"
+    assert re.sub(checked_at, "", again.read_text()) == re.sub(checked_at, "", text)
     assert "cairn check &#x27;q1 &lt;2025&gt;.json&#x27; --genesis genesis.json" in page.read_text()
     assert stated(days(), *asked).exit_code == 0
-    assert "2025-01-02 to the newest signed block, whole days in UTC" in page.read_text()
+    assert "block 9 of 2025-01-04 00:00:54 UTC, the newest block that is signed here" in page.read_text()
     assert "that was not saved" in page.read_text()
     assert "cairn check" not in page.read_text()
 
