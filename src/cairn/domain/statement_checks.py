@@ -208,7 +208,9 @@ def _payments(paths: list[PaymentPath], block: ProvenBlock, address: Address) ->
             raise InvalidProof(f"the payments in block {block.header.height} are not in their order")
         tx = payment_in(path, block)
         if address not in (tx.sender, tx.to):
-            raise InvalidProof(f"transaction {path.index} of block {block.header.height} is of other accounts")
+            raise InvalidProof(
+                f"the transaction at index {path.index} of block {block.header.height} is of other accounts"
+            )
         last = path.index
         payments.append(StatementPayment(tx, path.index))
     return tuple(payments)

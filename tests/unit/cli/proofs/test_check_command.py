@@ -98,7 +98,7 @@ def test_a_forged_receipt_is_refused_in_one_line(tmp_path: Path, genesis: Path, 
     file["payment"]["index"] = 1
     result = check(tmp_path, file)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "cairn: not proven: the transaction is not number 1 of block 2\n"
+    assert result.stderr == "cairn: not proven: the transaction is not at index 1 of block 2\n"
     for_script = check(tmp_path, file, "--json")
     assert json.loads(for_script.stderr)["code"] == "NOT_PROVEN"
 
