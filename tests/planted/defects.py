@@ -103,6 +103,13 @@ DEFECTS = (
         tests=("tests/unit/store/test_power_loss.py",),
     ),
     Defect(
+        "a backup does not say where its journal ends",
+        "src/cairn/store/backups.py",
+        "copied.journal.start, copied.journal.end)",
+        "copied.journal.start, 0)",
+        tests=("tests/unit/core/test_copy_store.py",),
+    ),
+    Defect(
         "the shelf of snapshots is read before the plan",
         "src/cairn/engine/network/state_sync.py",
         """        planned = self._planned()

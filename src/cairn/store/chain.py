@@ -43,7 +43,7 @@ from cairn.store.rocks import Database, RocksCursor, WriteBatch
 from cairn.store.snapshot import Manifest, Pause, Restore
 from cairn.store.state_recovery import RecoveredTree
 from cairn.store.tree_file import TreeFile, TreeMark, tree_path
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, StoreBounds, Watermark
 
 KEPT_TREES = 3
 """On a network the newest block has no signature until the next one, so the trees before the latest blocks are kept."""
@@ -275,7 +275,9 @@ class ChainStore(ChainReader):
             path.mkdir(mode=0o700)
             self._database.checkpoint(chain_path(path))
             chain_path(path).chmod(0o700)
-            Watermark.create(watermark_path(path), self.visible)
+            # Its journal is made later.
+            bounds = StoreBounds(self.visible, self.base, journal_start=0, journal_end=0)
+            Watermark.create(watermark_path(path), bounds)
             # Last, so that an unfinished copy has no FORMAT file and is refused.
             mark_format(path)
             sync_directory(path.parent)
@@ -570,7 +572,7 @@ def _begin(directory: Path) -> None:
         # RocksDB would leave the permissions to the umask.
         make_directory(chain_path(directory))
         if not is_there(path):
-            Watermark.create(path)
+            Watermark.create(path, NOTHING_YET)
     except OSError as failure:
         raise StoreUnavailable(f"cannot begin a chain in {directory}: {failure}") from failure
 

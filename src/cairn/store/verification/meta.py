@@ -31,7 +31,7 @@ class MetaChecks:
         self._found = found
 
     def check(self, base: int) -> None:
-        """`base` is the oldest height that is kept, as the watermark has it."""
+        """`base` is the oldest height that is kept."""
         entries = dict(self._database.walk(keys.META))
         for key, value in entries.items():
             with self._found.noted(keys.META):
@@ -125,9 +125,6 @@ class MetaChecks:
         data_block = None if stored is None else keys.decode_height(stored)
         if data_block != replay.data_block and (replay.data_block is not None or (data_block or 0) > replay.start):
             raise Corrupt(f"the newest block with data is {replay.data_block}, and stored as {data_block}")
-        stored = entries.get(keys.BASE_KEY)
-        if (0 if stored is None else keys.decode_height(stored)) != base:
-            raise Corrupt(f"the oldest block is {base} by the watermark, and not by the store")
         stored = entries.get(keys.CLEARED_KEY)
         if stored is not None and keys.decode_height(stored) > base:
             raise Corrupt(f"blocks up to {keys.decode_height(stored)} are removed, though {base} is the oldest one")
