@@ -120,7 +120,7 @@ def _renew(database: Database, reader: ChainReader, leaves: bytearray, touched: 
 
 
 class _AccountRing:
-    """The accounts as of the head, each with the next. A node that runs may have stored later versions, and accounts."""
+    """The accounts as of the head, each with the next. A node that runs may have stored later ones."""
 
     def __init__(self, database: Database, height: int) -> None:
         self._cursor = database.cursor(keys.ACCOUNTS)
