@@ -48,7 +48,7 @@ class ChainLine(Line, frozen=True, tag="chain"):
 
     @property
     def block_heights(self) -> range:
-        """Of which blocks a line follows."""
+        """The heights of the blocks that have a line of their own."""
         return range(max(1, self.oldest), self.height + 1)
 
 

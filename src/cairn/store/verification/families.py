@@ -173,11 +173,16 @@ def check_old_history(database: Database, genesis: Genesis, blocks: Range, found
             found.add(keys.HISTORY, "node 0 of level 0 is not that of genesis")
 
 
-def check_steps_of(database: Database, genesis: Genesis, governance: Governance | None, found: Findings) -> list[Step]:
-    """Check all changes of who signs, from genesis on; returns them."""
+def check_steps_of(
+    database: Database, genesis: Genesis, blocks: Range, governance: Governance | None, found: Findings
+) -> list[Step]:
+    """Check all changes of who signs, from genesis on up to the last block's; returns them."""
     steps: list[Step] = []
     validators, chain_id, height = first_validators(genesis), engine_chain_id(genesis), 0
     for number, (key, stored) in enumerate(database.walk(keys.STEPS)):
+        if blocks.has_later and key > keys.encode_height(blocks.last + 1):
+            # That of a later block.
+            break
         try:
             step = msgspec.json.decode(stored, type=Step)
             if msgspec.json.encode(step) != stored or keys.encode_height(signed_height(step.signed)) != key:

@@ -117,7 +117,7 @@ def verify_directory(
         total = 2 * (blocks.last - blocks.first + 1)
         done = _execute_and_check(plan, store.database, replay, processes, lambda count: report(count, total), found)
         _check_counts(done, replay, blocks, found)
-        steps = check_steps_of(store.database, genesis, replay.governance, found)
+        steps = check_steps_of(store.database, genesis, blocks, replay.governance, found)
         with found.noted(keys.HISTORY):
             check_old_history(store.database, genesis, blocks, found)
         MetaChecks(store.database, genesis, blocks, replay, steps, found).check(store.base)

@@ -15,14 +15,23 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path, journal_path, watermark_path
 from cairn.store.rocks import Database, WriteBatch
 from cairn.store.verification import verification
+from cairn.store.verification.families import Range, check_steps_of
+from cairn.store.verification.findings import Findings
 from cairn.store.verification.verification import verify_directory
 from cairn.store.watermark import NOTHING_YET, Watermark
 from tests.support.audit import audit
 from tests.support.core_fixtures import signed
 from tests.support.damaged_homes import make_blocks
-from tests.support.disk import bounds_of
+from tests.support.disk import bounds_of, database_of
 from tests.support.signing import commit_signed
-from tests.support.verified_homes import VerifiedHome, lone_home, pruned_home, restored_home, verified_homes
+from tests.support.verified_homes import (
+    VerifiedHome,
+    lone_home,
+    network_home,
+    pruned_home,
+    restored_home,
+    verified_homes,
+)
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +160,19 @@ def test_a_watermark_that_a_power_loss_left_behind_the_pruning_is_no_damage(tmp_
 def test_a_chain_that_began_with_a_snapshot_of_any_height_is_whole(tmp_path: Path, height: int) -> None:
     home = restored_home(tmp_path / "data", height)
     assert verify_directory(home.directory, home.genesis).findings == []
+
+
+def test_a_change_of_validators_by_a_block_that_was_made_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    home = network_home(tmp_path / "data")
+    chain = ChainStore.open(home.directory, home.genesis)
+    [(_, first), (changed, second)] = chain.governance_from(1)
+    steps = chain.steps()
+    assert len(steps) == 2
+    for last, governance, expected in ((changed - 1, first, steps[:1]), (changed, second, steps)):
+        found, blocks = Findings(), Range(0, last, 0, is_running=True, is_restoring=False)
+        assert check_steps_of(database_of(chain), home.genesis, blocks, governance, found) == expected
+        assert found.kept == []
+    chain.close()
 
 
 def two_of_a_block(home: VerifiedHome, family: str) -> tuple[int, list[bytes]]:
