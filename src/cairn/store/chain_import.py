@@ -14,6 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from cairn.domain.certificates import (
+    MAX_INTEGER,
     BlockSignature,
     CheckedCertificates,
     SetMember,
@@ -58,7 +59,7 @@ from cairn.store.export_format import (
 )
 from cairn.store.journal import Journal
 from cairn.store.rules_file import are_sound, write_rules
-from cairn.store.snapshot import Manifest, OldestBlock, decode_manifest
+from cairn.store.snapshot import Manifest, OldestBlock, Restore, decode_manifest
 
 Report = Callable[[int, int], None]
 """Called with how many blocks are done, and of how many."""
@@ -104,6 +105,8 @@ class ExportReader:
             raise self.refusal("it is no export of a chain: the first line must tell of one")
         if first.format != EXPORT_FORMAT:
             raise self.refusal(f"its format is {first.format}, and this version reads {EXPORT_FORMAT}")
+        if not 0 <= first.oldest <= first.height <= MAX_INTEGER:
+            raise self.refusal(f"it cannot have the blocks {first.oldest} to {first.height}")
         self.first = first
         self._check_rules(first)
         self.genesis = self._genesis(first)
@@ -334,12 +337,7 @@ class _Import:
                 raise self._refusal(f"the state is of block {header.height}, not of {first.oldest}")
             is_here = chain.visible >= first.oldest
             restore = None if is_here else chain.begin_restore(manifest, block_hash(header))
-            for _ in manifest.chunks:
-                part = next(lines)
-                if not isinstance(part, PartLine):
-                    raise self._refusal(f"the state has {len(manifest.chunks)} parts, and here is none")
-                if restore is not None:
-                    restore.add_chunk(part.number, base64.b64decode(part.data, validate=True))
+            self._read_parts(lines, len(manifest.chunks), restore)
             line = next(lines)
             if not isinstance(line, BlockLine):
                 raise self._refusal("the oldest block must follow its state")
@@ -352,10 +350,19 @@ class _Import:
             oldest = self._oldest_block(line, manifest)
             chain.finish_restore(restore, oldest)
             chain.clear_restore()
-        except (binascii.Error, ValueError, Rejected) as error:
+        except (binascii.Error, ValueError, OverflowError, Rejected) as error:
             raise self._refusal(f"the state: {reason_of(error)}") from None
         except InvalidSnapshot as error:
             raise self._refusal(f"the state: {error.detail}") from None
+
+    def _read_parts(self, lines: Iterator[AnyLine], count: int, restore: Restore | None) -> None:
+        """The parts of the state, which are left out if an earlier import has taken them."""
+        for _ in range(count):
+            part = next(lines)
+            if not isinstance(part, PartLine):
+                raise self._refusal(f"the state has {count} parts, and here is none")
+            if restore is not None:
+                restore.add_chunk(part.number, base64.b64decode(part.data, validate=True))
 
     def _oldest_block(self, line: BlockLine, manifest: Manifest) -> OldestBlock:
         """What the line has beside what the state's parts say of the block, which must be the same."""

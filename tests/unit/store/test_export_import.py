@@ -241,6 +241,7 @@ def with_oldest(**fields: Any) -> Callable[[list[bytes]], list[bytes]]:
         (with_oldest(txs=[]), "line 4: block 4 is another one than that of the state"),
         (with_oldest(governance="0x00"), "line 4: block 4 leaves other validators than those in the state"),
         (with_oldest(txs=["0x00"]), "line 4: the state: "),
+        (with_oldest(balances={"0x" + "11" * 20: str(2**256)}), "line 4: the state: "),
     ],
 )
 def test_a_state_and_an_oldest_block_that_do_not_fit_are_refused(
@@ -267,6 +268,13 @@ def test_a_pending_transaction_that_is_confirmed_by_now_is_not_pending_again(
     chain.close()
     import_chain(ExportReader(exported(lone)), tmp_path / "data")
     assert confirmed.hash not in pending_of(tmp_path / "data", lone)
+
+
+@pytest.mark.parametrize("blocks", [{"oldest": -1}, {"oldest": 10**6}, {"height": 2**64}, {"height": -1}])
+def test_an_export_of_impossible_blocks_is_refused(lone: VerifiedHome, blocks: dict[str, int]) -> None:
+    first = json.loads(exported(lone)[0]) | blocks
+    with pytest.raises(InvalidConfig, match="line 1: it cannot have the blocks"):
+        ExportReader([json.dumps(first).encode() + b"\n"])
 
 
 @pytest.mark.parametrize("depth", [900, 100_000])
