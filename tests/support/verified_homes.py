@@ -80,10 +80,10 @@ def network_home(directory: Path) -> VerifiedHome:
     return VerifiedHome(directory, genesis)
 
 
-def restored_home(directory: Path) -> VerifiedHome:
-    """A node of a network that began with a snapshot."""
+def restored_home(directory: Path, height: int = 4) -> VerifiedHome:
+    """A node of a network that began with a snapshot of this height."""
     giving = open_chain(directory.with_name("giving"))
-    grow_signed(giving, 4)
+    grow_signed(giving, height)
     parcel = take_snapshot(giving)
     giving.close()
     chain = open_chain(directory)

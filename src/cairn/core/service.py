@@ -332,7 +332,8 @@ class Core(CoreGateway):
         except (OSError, StoreUnavailable) as failure:
             # The node itself may go on: if its disk fails, the next write tells.
             raise Unavailable(f"the store cannot be copied: {reason_of(failure)}") from None
-        return CopiedStore(self.head, self._chain.head_hash, extent, self._pool.pending_count + self._pool.queued_count)
+        chain, pool = self._chain, self._pool
+        return CopiedStore(self.head, chain.head_hash, chain.base, extent, pool.pending_count + pool.queued_count)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: after one lost write, the disk is not trusted."""

@@ -48,7 +48,7 @@ from cairn.store.journal import JournalExtent, Replay
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 from cairn.store.segment import list_segments, segment_path
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import StoreBounds, Watermark
 
 SUMS_FILE = "SHA256SUMS"
 FACTS_FILE = "backup.json"
@@ -126,13 +126,8 @@ class Written(NamedTuple):
 
 def complete_copy(directory: Path, copied: CopiedStore) -> None:
     """Make what a copy of an open store lacks to be a data directory. Raises `OSError`."""
-    Watermark.create(watermark_path(directory), copied.height)
-    watermark = Watermark.open(watermark_path(directory))
-    try:
-        watermark.raise_journal_start(copied.journal.start)
-        watermark.raise_journal_end(copied.journal.end)
-    finally:
-        watermark.close()
+    bounds = StoreBounds(copied.height, copied.oldest, copied.journal.start, copied.journal.end)
+    Watermark.create(watermark_path(directory), bounds)
     mark_format(directory)
 
 

@@ -30,11 +30,11 @@ def discard_journal(directory: Path) -> Path | None:
     lock = DirectoryLock.acquire(directory)
     try:
         watermark = Watermark.open(watermark_path(directory))
-        height = watermark.height()
+        bounds = watermark.bounds()
         watermark.close()
         # In this order: after a crash in between the directory is still refused, and the same command completes it.
         aside = _put_aside(journal_path(directory))
-        Watermark.create(watermark_path(directory), height)
+        Watermark.create(watermark_path(directory), bounds._replace(journal_start=0, journal_end=0))
     except OSError as failure:
         raise StoreUnavailable(f"cannot put the journal in {directory} aside: {reason_of(failure)}") from failure
     finally:
