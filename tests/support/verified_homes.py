@@ -12,7 +12,7 @@ from cairn.domain.transition import BlockOutcome, build_block
 from cairn.domain.types import Address, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path
-from cairn.store.journal import Journal, KeptAnswer
+from cairn.store.journal import Journal
 from cairn.store.signing_key import SigningKey
 from tests.support.core_fixtures import ACCOUNTS, signed, signed_of_each_type
 from tests.support.signed_chain import FOUR, SignedChain
@@ -47,7 +47,6 @@ def lone_home(directory: Path) -> VerifiedHome:
     for nonce in range(9, 14):
         tx = signed(nonce, data=data_by_number(nonce))
         journal.append_add(7, tx, encode_record(tx))
-        journal.append_answer(KeptAnswer(tx.hash[::-1], b"r" * 32, tx.hash, False, 7, 0))
         journal.sync()
     journal.close()
     chain.close()

@@ -39,6 +39,7 @@ from cairn.core.gateway import (
     TxStatus,
     ValidatorSet,
 )
+from cairn.core.idempotency_keys import IdempotencyKeys
 from cairn.domain.answers import Checks
 from cairn.domain.certificates import Certificate, read_header
 from cairn.domain.errors import Corrupt, NotFound, NotSignedYet, StoreUnavailable, Unavailable, reason_of
@@ -81,6 +82,7 @@ class Core(CoreGateway):
         listener: MempoolListener,
         abci_socket: Path | None,
         pace: Pace,
+        idempotency_keys: IdempotencyKeys,
         observer: ChainObserver | None = None,
         signer: BlockSigner | None = None,
     ) -> None:
@@ -116,6 +118,7 @@ class Core(CoreGateway):
             dev_keys,
             listener,
             partial(self._build_engine, abci_socket, signer),
+            idempotency_keys,
             observer,
         )
         self.engine = self.admissions.engine

@@ -192,7 +192,7 @@ def test_a_segment_without_its_unsettled_transaction_is_corrupt(tmp_path: Path) 
     churn(journal, txs(10))
     oldest = segment_path(tmp_path, list_segments(tmp_path)[0])
     overwrite(oldest, 32, bytes(2560 - 32))
-    with pytest.raises(Corrupt, match=f"{oldest}: record 0x[0-9a-f]+ is no longer in it"):
+    with pytest.raises(Corrupt, match=f"{oldest}: transaction 0x[0-9a-f]+ is no longer in it"):
         churn(journal, txs(100)[10:])
     journal.close()
 

@@ -19,6 +19,7 @@ from cairn.store.directory import has_files, make_directory, write_file
 from cairn.store.signing_key import KeyFiles, SigningKey
 
 GENESIS_FILE = "genesis.json"
+SIGNING_KEY_FILE = "signing-key.json"
 
 _PREAMBLE = """\
 # Settings of this node, read by `cairn run`. Each key is shown with its default: take the '#' away to set it.
@@ -59,7 +60,7 @@ class Home:
     @property
     def key_files(self) -> KeyFiles:
         """With the key that blocks are signed with, on a chain whose blocks one node makes alone."""
-        return KeyFiles(self.directory / "signing-key.json", self.directory / "next-signing-key.json")
+        return KeyFiles(self.directory / SIGNING_KEY_FILE, self.directory / "next-signing-key.json")
 
     @property
     def data_dir(self) -> Path:
