@@ -79,6 +79,16 @@ async def test_confirmed_before_and_refused(server: RestServer) -> None:
         assert b"secret" not in failed.body
 
 
+@pytest.mark.parametrize("headers", [(), (APPLICATION,)])
+@pytest.mark.uvloop
+async def test_what_is_given_up_is_answered_whoever_waits_for_it(server: RestServer, headers: tuple[str, ...]) -> None:
+    async with server.client() as client:
+        client.write(post_tx(signed(0), *headers))
+        await server.submissions(1)
+        server.core.submitted[0][1].cancel()
+        assert_problem(await client.answer(), 503, "SHUTTING_DOWN")
+
+
 @pytest.mark.uvloop
 async def test_what_hot_routes_leave_to_the_application(server: RestServer) -> None:
     async with server.client() as client:
