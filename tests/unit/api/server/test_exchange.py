@@ -15,6 +15,7 @@ from cairn.api.server.exchange import Exchange
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.server_state import ServerState
 from cairn.config import Settings
+from cairn.domain.errors import BlockNotKept
 from cairn.time_shares import TimeShares
 from tests.support.pace import PATIENCE_S
 from tests.support.rest_server import Client, get, post
@@ -172,13 +173,26 @@ def test_an_answer_without_a_length_is_sent_in_chunks_and_the_connection_goes_on
     run_with(saying(start, {**BODY, "more_body": True}, {**BODY, "body": b"", "more_body": True}, BODY), scenario)
 
 
-def test_an_answer_in_chunks_that_fails_has_no_last_chunk() -> None:
+@pytest.mark.parametrize("how", [None, KeyError(), BlockNotKept("pruned"), asyncio.CancelledError(), "abort"])
+def test_an_answer_in_chunks_that_is_cut_has_no_last_chunk(how: BaseException | str | None) -> None:
+    """It ends early, raises, its block is pruned, it is given up; or a stop or a slow client cuts the connection."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await saying({**START, "headers": []}, {**BODY, "more_body": True})(scope, receive, send)
+        if isinstance(how, BaseException):
+            raise how
+        if how == "abort":
+            exchange: Exchange = send.__self__  # type: ignore[attr-defined]
+            exchange.connection.transport.abort()
+            await asyncio.sleep(0)
+            await saying(BODY)(scope, receive, send)
+
     async def scenario(client: Client, state: ServerState) -> None:
         client.write(get("/") * 2)
         assert (await client.rest()).endswith(b"\r\n\r\n2\r\nok\r\n")
 
     with capture_logs():
-        run_with(saying({**START, "headers": []}, {**BODY, "more_body": True}), scenario)
+        run_with(app, scenario)
 
 
 @pytest.mark.parametrize("status", [204, 304])
