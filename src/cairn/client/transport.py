@@ -31,6 +31,7 @@ from cairn.client.errors import (
     UnexpectedAnswer,
     error_of,
 )
+from cairn.loopback import is_loopback
 
 T = TypeVar("T")
 
@@ -52,8 +53,6 @@ MAX_CONNECTIONS = 1_000
 """Each `wait` holds a connection; submissions must still find a free one."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No real answer comes near it. A longer one is not read into memory."""
-THIS_MACHINE = ("127.0.0.1", "localhost")
-"""Hosts for which no proxy is asked, whatever the environment says."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises for bytes that are no answer of a node."""
@@ -70,6 +69,11 @@ def delays(first_s: float = FIRST_DELAY_S, longest_s: float = LONGEST_DELAY_S) -
     while True:
         yield delay_s * random.uniform(0.5, 1.0)
         delay_s = min(2 * delay_s, longest_s)
+
+
+def proxies_for(url: httpx.URL) -> dict[str, None] | None:
+    """As `mounts` of a client of httpx: whatever the environment says, no proxy is asked for this machine."""
+    return dict.fromkeys(("all://", "http://", "https://")) if is_loopback(url.host) else None
 
 
 class Deadline:
@@ -125,7 +129,7 @@ class Transport:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
         try:
-            httpx.URL(url)
+            parsed = httpx.URL(url)
         except httpx.InvalidURL as wrong:
             raise ValueError(f"{url}: {wrong}") from None
         self.url = url.rstrip("/")
@@ -139,7 +143,7 @@ class Transport:
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
             # A few compressed bytes can expand to any size.
             headers={"Accept-Encoding": "identity"},
-            mounts={f"all://{host}": None for host in THIS_MACHINE},
+            mounts=proxies_for(parsed),
         )
 
     def with_timeout(self, timeout_s: float | None) -> "Transport":
