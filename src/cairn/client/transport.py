@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -53,6 +54,9 @@ MAX_CONNECTIONS = 1_000
 """Each `wait` holds a connection; submissions must still find a free one."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No real answer comes near it. A longer one is not read into memory."""
+
+NUMBER = re.compile("[0-9]{1,19}")
+"""In a header. Python refuses to read one of thousands of digits."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises for bytes that are no answer of a node."""
@@ -301,7 +305,7 @@ def decoded(response: httpx.Response, answer: Decoder[T]) -> T:
 
 def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError:
     """The exception for an error answer, which may be a proxy's own and not a problem document."""
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    seconds = float(retry_after) if retry_after is not None and NUMBER.fullmatch(retry_after) else None
     try:
         problem = PROBLEM.decode(body)
     except UNREADABLE:
@@ -351,8 +355,8 @@ def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:
 
 def _block_height(response: httpx.Response) -> int | None:
     height = response.headers.get("x-block-height")
-    if height is not None and not height.isdecimal():
-        raise UnexpectedAnswer(f"{response.url} answered with a block height that is no number")
+    if height is not None and not NUMBER.fullmatch(height):
+        raise UnexpectedAnswer(f"{response.url} answered with a block height that is no height of a block")
     return None if height is None else int(height)
 
 
