@@ -42,5 +42,5 @@ class WitnessServer(SmallServer):
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Raises `OSError`."""
+    """Whoever connects from now on waits until the server runs. Raises `OSError`."""
     return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
