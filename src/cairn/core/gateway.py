@@ -131,6 +131,8 @@ class ChainInfo(msgspec.Struct, frozen=True):
     """How many transactions the mempool holds at most."""
     first_supply: int = 0
     """The sum of all balances in genesis."""
+    block_time_s: float = 0.0
+    """What `GET /chain` says of it."""
     can_set_balances: bool = False
     """Whether a block may set balances: on a dev chain, even where the node that serves it holds no keys."""
 

@@ -88,6 +88,7 @@ class Core(CoreGateway):
     ) -> None:
         self._chain = chain
         self._first_supply = sum(chain.genesis.alloc.values())
+        self._block_time_s = read_block_time_s(settings)
         self._pace = pace
         self._pool = pool
         self._journal = journal
@@ -164,7 +165,7 @@ class Core(CoreGateway):
             snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
             halt_height=settings.halt_height,
-            block_pause_s=read_block_pause_s(Path(settings.cometbft_home)) if settings.cometbft_home else 0.0,
+            block_pause_s=self._block_time_s,
         )
 
     def _build_controls(self) -> DevControls | NoDevControls:
@@ -272,6 +273,7 @@ class Core(CoreGateway):
             generation=self._chain.board.generation,
             mempool_limit=self._settings.mempool_size,
             first_supply=self._first_supply,
+            block_time_s=self._block_time_s,
             can_set_balances=self._chain.genesis.signer == DEV_SIGNER,
         )
 
@@ -439,3 +441,10 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
         chain.missed_votes.blocks,
         [missed[validator.engine_address] for validator in governance.validators],
     )
+
+
+def read_block_time_s(settings: Settings) -> float:
+    """The time between blocks that this node is set to; on a network, the pause after each."""
+    if settings.engine == "embedded":
+        return settings.block_time_s
+    return read_block_pause_s(Path(settings.cometbft_home)) if settings.cometbft_home else 0.0

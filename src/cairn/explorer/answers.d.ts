@@ -71,6 +71,7 @@ export interface Chain {
     chainId: bigint;
     gasPrice: bigint;
     blockGasLimit: bigint;
+    blockTime: number;
     maxDataBytes: bigint;
     engine: string;
     version: string;

@@ -218,7 +218,7 @@ def test_block_time_counts_blocks_that_had_something_to_include(
     modules: Modules, blocks: list[tuple[int, int]], expected: tuple[float, int, int] | None
 ) -> None:
     body = (
-        "const time = it.blockTime(given.map(([timestamp, transactionCount]) =>"
+        "const time = it.measuredBlockTime(given.map(([timestamp, transactionCount]) =>"
         " ({ timestamp: BigInt(timestamp), transactionCount: BigInt(transactionCount) })));"
         "return time && [time.seconds, time.intervals, time.pauses]"
     )

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from cairn.build import described
 from cairn.cli.main import app
-from cairn.cli.node.dev import dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
+from cairn.cli.node.dev import dev_directory, save_or_keep, standard_input, state_to_load
 from cairn.cli.node.home import Home
 from cairn.cli.node.run import warn_of_vain_signatures
 from cairn.cli.operate.idle_settings import FOR_NETWORK
@@ -414,14 +414,6 @@ def test_a_data_directory_has_mode_0700(tmp_path: Path) -> None:
     path.chmod(0o750)
     with dev_directory(path):
         assert path.stat().st_mode & 0o777 == 0o750
-
-
-@pytest.mark.parametrize(
-    ("host", "is_it"),
-    [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
-)
-def test_which_hosts_are_loopback(host: str, is_it: bool) -> None:
-    assert is_loopback(host) is is_it
 
 
 HEAVY = ("cairn.client", "eth_account", "eth_keyfile", "eth_utils", "httpx", "pydantic")
