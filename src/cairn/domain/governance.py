@@ -31,6 +31,7 @@ from typing import Any
 import msgspec
 
 from cairn.domain.crypto import keccak256
+from cairn.domain.ed25519 import is_usable_point
 from cairn.domain.errors import Corrupt, InvalidField
 from cairn.domain.types import Address
 
@@ -225,8 +226,7 @@ def first_governance(validators: Sequence[ValidatorRecord], admins: Admins | Non
 
 def check_validator(validator: ValidatorRecord, least_power: int) -> None:
     """Check the size and the range of each field. Raises `InvalidField`."""
-    if len(validator.public_key) != PUBLIC_KEY_SIZE:
-        raise InvalidField("publicKey", f"an Ed25519 key has {PUBLIC_KEY_SIZE} bytes, not {len(validator.public_key)}")
+    check_public_key("publicKey", validator.public_key)
     if not least_power <= validator.power <= MAX_POWER:
         raise InvalidField("power", f"it is between {least_power} and {MAX_POWER}, not {validator.power}")
     if len(validator.fee_recipient) != 20:
@@ -235,6 +235,14 @@ def check_validator(validator: ValidatorRecord, least_power: int) -> None:
         raise InvalidField("name", f"it has at most {MAX_NAME_BYTES} bytes")
     if not re.fullmatch(NAME_PATTERN, validator.name):
         raise InvalidField("name", "it is words of printable ASCII, with single spaces between them")
+
+
+def check_public_key(field: str, key: bytes) -> None:
+    """Check that only who has its secret half can sign with it. Raises `InvalidField`."""
+    if len(key) != PUBLIC_KEY_SIZE:
+        raise InvalidField(field, f"an Ed25519 key has {PUBLIC_KEY_SIZE} bytes, not {len(key)}")
+    if not is_usable_point(key):
+        raise InvalidField(field, "not an Ed25519 key that protects anything: it is of small order, or badly encoded")
 
 
 def check_admins(admins: Admins) -> None:

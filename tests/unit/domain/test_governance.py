@@ -28,6 +28,7 @@ from cairn.domain.governance import (
 )
 from cairn.domain.types import Address
 from tests.support.memory_state import MemoryState, naive_state_root
+from tests.vectors.proofs.small_order import ENCODINGS, NOT_CANONICAL
 
 KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
 ADMINS = Admins(2, tuple(address_of_key(key) for key in KEYS))
@@ -47,10 +48,11 @@ START_WITH_ADMINS = first_governance([validator(2), validator(1)], ADMINS)
     ("wrong", "field"),
     [
         (ValidatorRecord(b"short", 1, Address(bytes(20))), "publicKey"),
-        (ValidatorRecord(bytes(32), MAX_POWER + 1, Address(bytes(20))), "power"),
-        (ValidatorRecord(bytes(32), 1, Address(bytes(19))), "feeRecipient"),
-        (ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 65), "name"),
-        *((ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
+        *((ValidatorRecord(key, 1, Address(bytes(20))), "publicKey") for key in (*ENCODINGS.values(), NOT_CANONICAL)),
+        (ValidatorRecord(KEYS[0], MAX_POWER + 1, Address(bytes(20))), "power"),
+        (ValidatorRecord(KEYS[0], 1, Address(bytes(19))), "feeRecipient"),
+        (ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 65), "name"),
+        *((ValidatorRecord(KEYS[0], 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
     ],
 )
 def test_a_validator_with_a_wrong_field_is_refused_by_that_field(wrong: ValidatorRecord, field: str) -> None:
@@ -90,14 +92,14 @@ def test_there_are_a_thousand_validators_at_most() -> None:
 
 
 def test_a_name_has_64_bytes_at_most() -> None:
-    check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 64), least_power=0)
+    check_validator(ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 64), least_power=0)
     with pytest.raises(InvalidField, match="at most 64 bytes"):
-        check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 65), least_power=0)
+        check_validator(ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 65), least_power=0)
 
 
 @pytest.mark.parametrize("name", ["", "x", "node 4", "A-b_c.d (e) ~!"])
 def test_names_are_words_of_printable_ascii(name: str) -> None:
-    check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), least_power=0)
+    check_validator(ValidatorRecord(KEYS[0], 1, Address(bytes(20)), name), least_power=0)
 
 
 def some(count: int) -> tuple[Address, ...]:
@@ -172,7 +174,7 @@ def test_a_validators_address_in_cometbft_is_20_bytes_of_sha_256() -> None:
 
 
 def test_a_validator_needs_no_name() -> None:
-    assert ValidatorRecord(bytes(32), 1, Address(bytes(20))).name == ""
+    assert ValidatorRecord(KEYS[0], 1, Address(bytes(20))).name == ""
 
 
 def network_genesis_text() -> bytes:
