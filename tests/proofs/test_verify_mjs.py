@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
-from tests.proofs.vectors import Case, read_vectors
 from tests.proofs.test_vectors import FIRST_LINES
+from tests.proofs.vectors import Case, read_vectors
 from tests.proofs.verifiers import report_of
 
 CASES = read_vectors()

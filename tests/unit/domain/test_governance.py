@@ -1,5 +1,6 @@
 """The validators and the administrators: what they are, and that genesis and the state root know them."""
 
+import base64
 import hashlib
 import json
 
@@ -67,7 +68,7 @@ def test_fees_go_to_the_fee_recipient_of_the_proposing_validator() -> None:
 
 
 def many(count: int) -> list[ValidatorRecord]:
-    return [ValidatorRecord(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(count)]
+    return [ValidatorRecord(number.to_bytes(32, "little"), 1, Address(bytes(20))) for number in range(2, count + 2)]
 
 
 def test_two_first_validators_with_one_key_or_none_at_all_are_refused() -> None:
@@ -257,7 +258,7 @@ def test_validators_and_administrators_out_of_shape_are_named(changes: dict[str,
 
 
 def test_one_validator_and_one_administrator_are_enough() -> None:
-    one = {"publicKey": "A" * 43 + "=", "power": 1, "feeRecipient": ALICE, "name": ""}
+    one = {"publicKey": base64.b64encode(KEYS[0]).decode(), "power": 1, "feeRecipient": ALICE, "name": ""}
     genesis = parse_genesis(genesis_with(validators=[one], admins={"threshold": 1, "addresses": [ALICE]}))
     assert [(each.power, each.name) for each in genesis.validators] == [(1, "")]
     assert genesis.admins == Admins(1, (Address(b"\xaa" * 20),))

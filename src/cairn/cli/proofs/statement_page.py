@@ -15,7 +15,7 @@ from cairn.cli.proofs.verdict import (
     limits,
     purpose,
     set_text,
-    standing,
+    standing_of,
     utc,
 )
 from cairn.domain.crypto import checksum_address
@@ -148,7 +148,7 @@ def statement_page(proven: ProvenStatement, genesis: Genesis, origin: Origin) ->
 </head>
 <body>
 <h1>Statement of account</h1>
-<p>{escape(standing(proven.finality))}: {escape(claim(proven))}.</p>
+<p>{escape(standing_of(proven))}: {escape(claim(proven))}.</p>
 {_facts(summary)}
 <h2>Changes</h2>
 {empty}<table class=changes><thead><tr>{head}</tr></thead><tbody>

@@ -32,7 +32,7 @@ SHOWN_ROWS = 40
 
 
 def print_verdict(proven: Proven, genesis: Genesis) -> None:
-    print_lines([f"{standing(proven.finality)}: {claim(proven)}", ""])
+    print_lines([f"{standing_of(proven)}: {claim(proven)}", ""])
     print_pairs([*subject_pairs(proven), *finality_pairs(proven.finality, genesis)])
     if isinstance(proven, ProvenStatement) and proven.entries:
         rows = statement_rows(proven)
@@ -63,11 +63,17 @@ def fork_json(fork: ProvenFork, genesis: Genesis) -> dict[str, Any]:
     return {"proven": "fork", "blocks": halves}
 
 
-def standing(finality: Finality) -> str:
-    signed = finality.signed
+def standing_of(proven: Proven) -> str:
+    return standing(proven.finality, isinstance(proven, ProvenStatement) and proven.has_balances_set)
+
+
+def standing(finality: Finality, has_balances_set: bool = False) -> str:
+    signed, reasons = finality.signed, []
     if signed is not None and signed.is_public_key:
-        return "VALID, BUT NO PROOF (a dev chain: its key is public)"
-    return "PROVEN"
+        reasons.append("a dev chain: its key is public")
+    if has_balances_set:
+        reasons.append("balances were set by hand, as only a dev chain may")
+    return f"VALID, BUT NO PROOF ({'; '.join(reasons)})" if reasons else "PROVEN"
 
 
 def claim(proven: Proven) -> str:
