@@ -93,7 +93,7 @@ def _witnesses() -> Iterator[Vector]:
 
 
 def _genesis_files() -> Iterator[Vector]:
-    """The same content in other bytes has another digest, which nobody has signed."""
+    """Files with the same content in other bytes have another digest, which nobody has signed."""
     alone, joint = lone(), network(TEN, seed="few")
     for chain in (alone, joint):
         who = "one node" if chain is alone else "a network"
