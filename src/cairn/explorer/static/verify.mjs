@@ -390,9 +390,9 @@ const hasDevSigner = (validators) => validators.some(({ publicKey }) => publicKe
 /** Any JSON. JavaScript cuts large integers, so they are read a second time as text, each as it is written. */
 function readAnyJson(bytes) {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-    const quoted = text.replace(/"(?:[^"\\]|\\.)*"|\d+/g, (token) => (token.startsWith('"') ? token : `"${token}"`));
-    const fields = JSON.parse(text);
-    return { fields, exact: Number.isInteger(fields) ? fields : JSON.parse(quoted) };
+    const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+    const quoted = text.replace(tokens, (token) => (token.startsWith('"') ? token : `"${token}"`));
+    return { fields: JSON.parse(text), exact: JSON.parse(quoted) };
 }
 
 /** An integer, from what JSON has there and how it is written. */
