@@ -219,6 +219,7 @@ def first_governance(validators: Sequence[ValidatorRecord], admins: Admins | Non
         raise InvalidField("validators", f"there are {len(validators)}; 1 to {MAX_VALIDATORS} are possible")
     for validator in validators:
         check_validator(validator, least_power=1)
+        check_public_key("publicKey", validator.public_key)
     if len({validator.public_key for validator in validators}) != len(validators):
         raise InvalidField("validators", "two have the same public key")
     return Governance(0, tuple(sorted(validators, key=lambda validator: validator.public_key)), admins=admins)
@@ -226,7 +227,8 @@ def first_governance(validators: Sequence[ValidatorRecord], admins: Admins | Non
 
 def check_validator(validator: ValidatorRecord, least_power: int) -> None:
     """Check the size and the range of each field. Raises `InvalidField`."""
-    check_public_key("publicKey", validator.public_key)
+    if len(validator.public_key) != PUBLIC_KEY_SIZE:
+        raise InvalidField("publicKey", f"an Ed25519 key has {PUBLIC_KEY_SIZE} bytes, not {len(validator.public_key)}")
     if not least_power <= validator.power <= MAX_POWER:
         raise InvalidField("power", f"it is between {least_power} and {MAX_POWER}, not {validator.power}")
     if len(validator.fee_recipient) != 20:
@@ -238,9 +240,7 @@ def check_validator(validator: ValidatorRecord, least_power: int) -> None:
 
 
 def check_public_key(field: str, key: bytes) -> None:
-    """Check that only who has its secret half can sign with it. Raises `InvalidField`."""
-    if len(key) != PUBLIC_KEY_SIZE:
-        raise InvalidField(field, f"an Ed25519 key has {PUBLIC_KEY_SIZE} bytes, not {len(key)}")
+    """Check that only who has its secret half can sign with a new key. Raises `InvalidField`."""
     if not is_usable_point(key):
         raise InvalidField(field, "not an Ed25519 key that protects anything: it is of small order, or badly encoded")
 
@@ -330,6 +330,9 @@ def check_update(update: Update) -> None:
         check_admins(update.before)
     else:
         check_validator(update.validator, least_power=0)
+        # One that the chain has all the same can always be removed.
+        if update.validator.power:
+            check_public_key("publicKey", update.validator.public_key)
         check_before(update.before)
 
 

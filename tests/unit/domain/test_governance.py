@@ -21,10 +21,14 @@ from cairn.domain.governance import (
     EvidenceRecord,
     Governance,
     ValidatorRecord,
+    ValidatorUpdate,
     check_admins,
     check_before,
+    check_update,
     check_validator,
+    decode_update,
     encode_governance,
+    encode_update,
     first_governance,
 )
 from cairn.domain.types import Address
@@ -49,7 +53,6 @@ START_WITH_ADMINS = first_governance([validator(2), validator(1)], ADMINS)
     ("wrong", "field"),
     [
         (ValidatorRecord(b"short", 1, Address(bytes(20))), "publicKey"),
-        *((ValidatorRecord(key, 1, Address(bytes(20))), "publicKey") for key in (*ENCODINGS.values(), NOT_CANONICAL)),
         (ValidatorRecord(KEYS[0], MAX_POWER + 1, Address(bytes(20))), "power"),
         (ValidatorRecord(KEYS[0], 1, Address(bytes(19))), "feeRecipient"),
         (ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 65), "name"),
@@ -60,6 +63,23 @@ def test_a_validator_with_a_wrong_field_is_refused_by_that_field(wrong: Validato
     with pytest.raises(InvalidField) as refusal:
         check_validator(wrong, least_power=0)
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("key", [*ENCODINGS.values(), NOT_CANONICAL], ids=bytes.hex)
+def test_a_key_for_which_everybody_can_sign_is_refused_in_genesis_and_updates_but_can_be_removed(key: bytes) -> None:
+    weak = ValidatorRecord(key, 1, Address(bytes(20)))
+    one = {"publicKey": base64.b64encode(key).decode(), "power": 1, "feeRecipient": ALICE, "name": ""}
+    for refused in (
+        lambda: first_governance([weak]),
+        lambda: check_update(ValidatorUpdate(0, weak, Before(0, 10, 1, 0))),
+        lambda: decode_update(encode_update(ValidatorUpdate(0, weak, Before(0, 10, 1, 0)))),
+        lambda: parse_genesis(genesis_with(validators=[one])),
+        lambda: parse_genesis(encode_genesis(msgspec.structs.replace(dev_genesis(), signer=key))),
+    ):
+        with pytest.raises(InvalidField, match="it is of small order, or badly encoded"):
+            refused()
+    removal = ValidatorUpdate(0, msgspec.structs.replace(weak, power=0), Before(0, 10, 1, 0))
+    assert decode_update(encode_update(removal)) == removal
 
 
 def test_fees_go_to_the_fee_recipient_of_the_proposing_validator() -> None:
