@@ -37,9 +37,6 @@ class Found:
     def find(self, request: Exchange) -> None:
         self.routes.append(self._hot.find(request))
 
-    def find_read(self, target: bytes) -> None:
-        """Nothing is known, since no request has a route."""
-
     def refresh(self, common_lines: bytes) -> None:
         self._hot.refresh(common_lines)
 
