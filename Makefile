@@ -25,7 +25,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev lint static ci test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find backups metrics-cost depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways baseline shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
+.PHONY: help setup dev lint static ci test test-unit test-node test-network interop simulate flood steady chaos kills shop soak flips check fmt docs docs-reference newcomer bench greedy follow find backups metrics-cost depth million scale profile bench-network bench-peers cometbft programs explorer-scale js bounds http-fuzz prove-fuzz proto sync-client explorer-types ways shape lock format-sample clean mutants coverage check-js diagrams dashboard recording matrix image release release-page
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -220,9 +220,6 @@ explorer-types: $(STAMP) ## Regenerate the explorer's types of the node's answer
 
 ways: $(STAMP) ## Count the calls and files that a request, an event and a block pass: make ways ARGS="--stops POST"
 	$(BIN)/python -m tools.ways $(ARGS)
-
-baseline: $(STAMP) programs ## Write down what each path costs in calls, instructions, allocations and system calls; `make check` fails at 5 % more
-	$(BIN)/python -m tests.support.counted_work
 
 shape: $(STAMP) ## Count files, lines, names used twice, large classes and functions, and import knots
 	$(BIN)/python tools/shape.py

@@ -22,7 +22,7 @@ os.environ["PATH"] = os.pathsep.join([*map(str, PYENV.glob("versions/*/bin")), o
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
 # What a path costs differs with Python and its packages: it is counted in .venv.
-PYTEST = ("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--ignore=tests/unit/test_counted_work.py")
+PYTEST = ("pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
 BOUNDS_TESTS = (
     "tests/unit",
     "tests/integration",

@@ -52,7 +52,7 @@ LONG_FILES = (
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
     "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
     "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
-    "test_shop.py", "test_counted_work.py", "test_supervisor.py", "test_chain_lives.py",
+    "test_shop.py", "test_supervisor.py", "test_chain_lives.py",
 )  # fmt: skip
 WITHOUT_SHARED_NODES = {
     "test_simulation.py", "test_defects.py", "test_kills.py", "test_hangs.py", "test_fresh_seeds.py", "test_crash.py",

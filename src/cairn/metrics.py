@@ -3,8 +3,7 @@
 Names are those of Prometheus' conventions: seconds and bytes, and `_total` for what only grows.
 """
 
-import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, get_args
 
@@ -13,8 +12,6 @@ from cairn.build import COMMIT, DATA_FORMAT, VERSION
 from cairn.domain.errors import BY_CODE
 from cairn.domain.types import DropReason
 from cairn.metrics_page import (
-    GROUP,
-    NONE_LEFT,
     OTHER,
     SECONDS,
     Counter,
@@ -29,7 +26,6 @@ from cairn.metrics_page import (
     Page,
     Roster,
     Row,
-    Tally,
     Total,
     head_of,
     histogram_lines,
@@ -147,9 +143,6 @@ class Traffic(Family):
     For each route: a count by status, a count for each bound of a duration but the first, and the sum of all durations.
     Nearly all requests are below the first bound, so that is what the others leave of the total: counting a request
     then costs one count and one sum.
-
-    Behind the routes, each method of JSON-RPC has a count of calls that came alone and were answered at once, as asked.
-    They are counted only there, and shown both with the 200s of their route and as calls (`Calls`).
     """
 
     kind: Kind = "counter"
@@ -163,13 +156,7 @@ class Traffic(Family):
 
     def __init__(self, page: Page) -> None:
         self._routes: dict[str, RouteTraffic] = {}
-        self._methods: dict[str, RouteTraffic] = {}
-        self._methods_at = len(ROUTES) * self.cells_each
         super().__init__(page, "cairn_http_requests_total", "HTTP requests that were answered.", route=ROUTES)
-
-    @property
-    def cells(self) -> int:
-        return self._methods_at + len(RPC_METHODS)
 
     def described(self) -> list[Described]:
         return [
@@ -179,8 +166,7 @@ class Traffic(Family):
 
     def lines(self, page: Page) -> Iterator[str]:
         counts = page.total_counts(self)
-        counts[self.cell(CALLS) + STATUSES.index(200)] += sum(counts[self._methods_at :])
-        starts = range(0, self._methods_at, self.cells_each)
+        starts = range(0, self.cells, self.cells_each)
         for key, at in zip(self.keys, starts, strict=True):
             tags = self.tags(key)
             for status, count in zip(self.statuses, counts[at : at + self.slow_at], strict=True):
@@ -196,105 +182,32 @@ class Traffic(Family):
 
     def bind(self, page: Page, own: Row, node: Row) -> None:
         super().bind(page, own, node)
-        self._routes, self._methods = {}, {}
+        self._routes = {}
 
     def of_route(self, route: str) -> "RouteTraffic":
         """To be asked for in the process that counts, after its fork."""
         if route not in self._routes:
-            self._routes[route] = RouteTraffic(self, route, self.cell(route) + STATUSES.index(200))
+            self._routes[route] = RouteTraffic(self, route)
         return self._routes[route]
 
-    def of_method(self, method: str) -> "RouteTraffic":
-        """Counts the answers to calls of a method that come alone and are answered at once, as asked."""
-        name = method if method in RPC_METHODS else OTHER
-        if name not in self._methods:
-            self._methods[name] = RouteTraffic(self, CALLS, self._methods_at + RPC_METHODS.index(name))
-        return self._methods[name]
 
-    def calls(self, page: Page) -> dict[str, int]:
-        """By method: those that are counted for `of_method`."""
-        return dict(zip(RPC_METHODS, page.total_counts(self)[self._methods_at :], strict=True))
+class RouteTraffic:
+    """Counts the answers of one route."""
 
+    __slots__ = ("_cells", "_counts", "_numbers", "_other_at", "_slow_at", "_sum_at")
 
-FAST_S: Final = SECONDS[0]
-FAST: Final = 0.0
-"""Stands for the time of an answer that took at most `FAST_S`."""
-_BOUNDS = (*SECONDS, math.inf)
-
-
-class RouteTraffic(Tally):
-    """Counts the answers of one route, or of one method on it. No other process writes to its cells.
-
-    It is itself the tally of those with 200. What is asked for most and takes least, at most `FAST_S`, is counted by
-    the connection in that way, as `HttpProtocol` shows, or with others of its turn (`GatheredAnswers`). Some times are
-    added then, and stand for all of those since the last.
-    """
-
-    __slots__ = ("_cells", "_numbers", "_other_at", "_slow_at", "_sum_at", "_timed", "fast_s")
-
-    def __init__(self, traffic: Traffic, route: str, tally_at: int) -> None:
-        """Those with 200 are counted in the cell `tally_at`."""
+    def __init__(self, traffic: Traffic, route: str) -> None:
         at = traffic.cell(route)
-        self._numbers = traffic.own.numbers
+        self._counts, self._numbers = traffic.own.counts, traffic.own.numbers
         self._cells = {status: at + index for index, status in enumerate(STATUSES)}
         self._other_at = at + len(STATUSES)
         self._slow_at, self._sum_at = at + Traffic.slow_at, at + Traffic.sum_at
-        super().__init__(traffic.own, tally_at)
-        self.fast_s = 0.0
-        self._timed = self._counts[tally_at]
-        """How many of those with 200 have their time in the sum."""
-
-    def end_fast_group(self, took_s: float) -> None:
-        """Count the last answer of a group, which took so long."""
-        self.fast_s = took_s
-        self.answered_together([FAST])
-        self._begin_group()
-
-    def answered_together(self, times_s: list[float]) -> None:
-        """Count answers with 200. For those of at most `FAST_S`, which are given as `FAST`, `fast_s` stands."""
-        number, fast = len(times_s), times_s.count(FAST)
-        counts = self._counts
-        counts[self._cell] = counted = counts[self._cell] + number
-        # So the next that is counted alone begins another group.
-        self.left_of_group = NONE_LEFT
-        if fast < number:
-            self._timed += number - fast
-            self._numbers[self._sum_at] += sum(times_s)
-            times_s.sort()
-            begin, slow_at = fast, self._slow_at - 1
-            while begin < number:
-                bound = bisect_left(_BOUNDS, times_s[begin])
-                end = bisect_right(times_s, _BOUNDS[bound], begin)
-                counts[slow_at + bound] += end - begin
-                begin = end
-        if counted - self._timed >= GROUP:
-            self._numbers[self._sum_at] += (counted - self._timed) * self.fast_s
-            self._timed = counted
 
     def answered(self, status: int, took_s: float) -> None:
-        if status == 200:
-            self.count()
-            self._timed += 1
-        else:
-            self._counts[self._cells.get(status, self._other_at)] += 1
+        self._counts[self._cells.get(status, self._other_at)] += 1
         self._numbers[self._sum_at] += took_s
-        if took_s > FAST_S:
+        if took_s > SECONDS[0]:
             self._counts[self._slow_at + bisect_left(SECONDS, took_s) - 1] += 1
-
-
-class Calls(Counter):
-    """The calls of each method of JSON-RPC. Those that are counted with the traffic are in no cell of this family."""
-
-    def __init__(self, page: Page, traffic: Traffic) -> None:
-        self._traffic = traffic
-        help = "JSON-RPC calls that were answered, over HTTP and WebSocket."
-        super().__init__(page, "cairn_rpc_requests_total", help, method=RPC_METHODS, outcome=("ok", "error"))
-
-    def totals(self, page: Page) -> list[int]:
-        totals = super().totals(page)
-        for method, count in self._traffic.calls(page).items():
-            totals[self.cell(method, "ok")] += count
-        return totals
 
 
 BUILD = Gauge(
@@ -325,7 +238,13 @@ HTTP_CONNECTIONS = Level(
     "Open HTTP connections: those with a request at work, and idle ones; as of a second ago.",
     state=("active", "idle"),
 )
-RPC_REQUESTS = Calls(PAGE, HTTP)
+RPC_REQUESTS = Counter(
+    PAGE,
+    "cairn_rpc_requests_total",
+    "JSON-RPC calls that were answered, over HTTP and WebSocket.",
+    method=RPC_METHODS,
+    outcome=("ok", "error"),
+)
 WEBSOCKETS = Level(PAGE, "cairn_websocket_connections", "Open WebSockets.")
 WEBSOCKETS_CLOSED = Counter(
     PAGE,

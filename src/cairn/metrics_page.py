@@ -16,24 +16,20 @@ A process that belongs to no node, such as a test or a tool, writes into memory 
 
 import math
 import mmap
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 OTHER = "other"
 """Stands for label values that are not in the fixed set, where a family allows such."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """The upper bounds of durations."""
-GROUP: Final = 64
-"""So many are counted between two looks at a whole cell. It divides what a byte can hold."""
 
 _WORD_BYTES = 8
 _PID = 0
 _FIRST_CELL = 1
-_BYTE = 256
 _NAME_BYTES = 64
 _ENTRY_CELLS = 1 + _NAME_BYTES // _WORD_BYTES
 _LINE_CELLS = 8
@@ -71,53 +67,9 @@ class Row:
     def part(self, start: int, cells: int) -> "Row":
         return Row(self.whole, self._start + start, cells)
 
-    def low_byte_of(self, cell: int) -> int:
-        """Where in `whole` the cell has its lowest byte."""
-        return (self._start + cell) * _WORD_BYTES + (0 if sys.byteorder == "little" else _WORD_BYTES - 1)
-
 
 def private_row(cells: int) -> Row:
     return Row(bytearray(cells * _WORD_BYTES), 0, cells)
-
-
-NONE_LEFT: Final[Iterator[int]] = iter(())
-
-
-class Tally:
-    """Counts one by one in a cell that nobody else writes to, at the least cost.
-
-    Mostly it writes the cell's lowest byte, which costs half as much as the whole. An iterator has the next values of
-    that byte, up to one before the last of a group. So one is counted like this, where it matters:
-
-        for low in tally.left_of_group:
-            tally.bytes[tally.at] = low
-            break
-        else:
-            tally.end_group()
-    """
-
-    __slots__ = ("_cell", "_counts", "at", "bytes", "left_of_group")
-
-    def __init__(self, row: Row, cell: int) -> None:
-        self._counts, self._cell = row.counts, cell
-        self.bytes, self.at = row.whole, row.low_byte_of(cell)
-        self._begin_group()
-
-    def _begin_group(self) -> None:
-        low = self._counts[self._cell] % _BYTE
-        # The last group of a byte ends where the byte is full.
-        self.left_of_group: Iterator[int] = iter(range(low + 1, low + GROUP - low % GROUP))
-
-    def count(self) -> None:
-        for low in self.left_of_group:
-            self.bytes[self.at] = low
-            return
-        self.end_group()
-
-    def end_group(self) -> None:
-        """Count the last one of a group."""
-        self._counts[self._cell] += 1
-        self._begin_group()
 
 
 class _Cells(dict[tuple[str, ...], int]):
@@ -183,21 +135,6 @@ class Counter(Family):
     """Only grows, even over restarts of a process. Shown is the sum over all processes."""
 
     kind: Kind = "counter"
-
-    def __init__(self, page: "Page", name: str, help: str, **labels: Sequence[str]) -> None:
-        self._tallies: dict[int, Tally] = {}
-        super().__init__(page, name, help, **labels)
-
-    def bind(self, page: "Page", own: Row, node: Row) -> None:
-        super().bind(page, own, node)
-        self._tallies = {}
-
-    def tally(self, *values: str) -> Tally:
-        """To be asked for in the process that counts, after its fork. The series is counted only with it then."""
-        cell = self._at[values]
-        if cell not in self._tallies:
-            self._tallies[cell] = Tally(self.own, cell)
-        return self._tallies[cell]
 
     def inc(self, *values: str) -> None:
         self.own.counts[self._at[values]] += 1

@@ -3,8 +3,7 @@
 Work is measured, not counted. Whoever has used least goes first, so a client that asks for a thousand things waits for
 itself, and nobody waits for it. What nobody else wants goes to whoever wants it.
 
-The loop is given back after each round of a few milliseconds. Sockets are read and written in between, and whatever
-takes no turn (the probes) waits for one round at most.
+The loop is given back after each round of a few milliseconds. Sockets are read and written in between.
 """
 
 import asyncio
@@ -23,15 +22,20 @@ SLICE_S = 0.001
 ROUND_S = 0.0015
 """Work of each queue in one round, that is between two looks at the sockets."""
 FREE_STEP_S = 0.0001
-"""So much of each step that begins at once costs nothing of a round: queueing what is so short would cost more."""
+"""So much of each answer that begins at once costs nothing of a round: queueing what is so short would cost more."""
+INTAKE_ROUND_S = 0.0005
+FREE_INTAKE_S = 0.000025
+"""The same for what is parsed. Most takes no longer, and a new connection waits for several rounds: until it is
+accepted, until it is made, and until what it asks is parsed.
+"""
 LONGEST_STEP_S = 0.005
 """The most that a client is charged for one step. No work here takes longer, so the rest was a pause of the machine."""
 MAX_ACCOUNTS = 10_000
 """Clients of a queue whose use is remembered."""
 
 Job = Callable[[], object]
-QueueName = Literal["submissions", "reads"]
-"""Each queue has its own part of a round, so neither waits for the other."""
+QueueName = Literal["intake", "submissions", "reads"]
+"""Each queue has its own part of a round, so none waits for another. In `intake` is what clients send: it is parsed."""
 
 _T = TypeVar("_T")
 
@@ -76,19 +80,26 @@ class TimeShares:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self._queues: dict[QueueName, _Queue] = {"submissions": _Queue(), "reads": _Queue()}
+        self._queues: dict[QueueName, _Queue] = {
+            "intake": _Queue(INTAKE_ROUND_S, FREE_INTAKE_S), "submissions": _Queue(), "reads": _Queue()
+        }  # fmt: skip
         self._is_round_due = False
-        self._slice_ends_at: float | None = None
-        """Set while a job has its turn."""
+        self._turn: QueueName | None = None
+        """The queue whose turn it is, while somebody has one."""
+        self._slice_ends_at = 0.0
+        """Of that turn."""
+        self._is_in_round = False
+        self._charged_s = 0.0
+        """So much of the turn is charged for in other queues."""
 
     def call(self, client: str, job: Job, queue: QueueName = "reads") -> None:
         """Run the job when it is the client's turn; never before this returns."""
-        if self._slice_ends_at is None:
-            self._queues[queue].put(client, job)
-            self._schedule_round()
-        else:
+        if self._is_in_round:
             # In the next round: the loop does what else it has to do in between.
             self._queues[queue].put_late(client, job)
+        else:
+            self._queues[queue].put(client, job)
+            self._schedule_round()
 
     async def run(
         self,
@@ -106,29 +117,51 @@ class TimeShares:
         return await self._steps(client, work, queue, is_gone, used_s)
 
     def begin(self, client: str, queue: QueueName) -> float | None:
-        """Begin work at once; None if it must wait for its turn. `end` follows, with what this returned."""
+        """Begin work at once; None if it must wait for its turn. `end` follows, with what this returned.
+
+        Within a turn of another queue, the work is charged for in its own.
+        """
         now = self.clock()
-        if self._slice_ends_at is not None:
-            return now if now < self._slice_ends_at else None
+        if self._turn is not None:
+            if now >= self._slice_ends_at:
+                return None
+            if self._turn == queue:
+                return now
         return now if self._queues[queue].may_begin(client) else None
 
     def end(self, client: str, queue: QueueName, began: float, used_s: float = 0.0) -> float:
         """Returns how long the work took, with `used_s`: what was used before, for what could not wait."""
         took_s = self.clock() - began
-        # Within a turn the round charges for all of it.
-        if self._slice_ends_at is None and self._queues[queue].charge_at_once(client, took_s, used_s):
-            self._schedule_round()
+        # Of its own turn, the round charges for all.
+        if self._turn != queue:
+            if self._turn is not None:
+                self._charged_s += took_s
+            if self._queues[queue].charge_at_once(client, took_s, used_s):
+                self._schedule_round()
         return took_s + used_s
+
+    def begin_turn(self, client: str, queue: QueueName) -> float | None:
+        """Begin work at once that includes work of other queues, or None. `end_turn` follows."""
+        began = self.begin(client, queue)
+        if began is not None and self._turn is None:
+            self._turn, self._slice_ends_at, self._charged_s = queue, began + self._queues[queue].slice_s, 0.0
+        return began
+
+    def end_turn(self, client: str, queue: QueueName, began: float) -> None:
+        if self._turn == queue and not self._is_in_round:
+            self._turn = None
+            began += self._charged_s
+        self.end(client, queue, began)
 
     def charge(self, client: str, queue: QueueName, used_s: float) -> None:
         """So much of the client's time was used for what could not wait for a turn."""
-        if self._slice_ends_at is None:
+        if self._turn is None:
             self._queues[queue].charge_at_once(client, 0.0, used_s)
 
     @property
     def is_slice_over(self) -> bool:
-        """Whether the job that has its turn should end."""
-        return self._slice_ends_at is not None and self.clock() > self._slice_ends_at
+        """Whether whoever has its turn should end it."""
+        return self._turn is not None and self.clock() > self._slice_ends_at
 
     @property
     def waiting(self) -> int:
@@ -148,28 +181,30 @@ class TimeShares:
 
     def _run_round(self) -> None:
         self._is_round_due = False
-        for queue in self._queues.values():
+        self._is_in_round = True
+        for name, queue in self._queues.items():
             now = self.clock()
             ends_at = now + queue.left_of_round()
             while now < ends_at and queue.has_next():
-                now = self._serve(queue, now)
+                now = self._serve(name, queue, now)
+        self._is_in_round = False
         # Each of them, and only now: a job of one queue may have put one into the other.
         waiting = [queue.end_round() for queue in self._queues.values()]
         if any(waiting):
             self._schedule_round()
 
-    def _serve(self, queue: "_Queue", began: float) -> float:
+    def _serve(self, name: QueueName, queue: "_Queue", began: float) -> float:
         """Give the next client its turn. Returns the time after it."""
         client, job = queue.pop()
-        self._slice_ends_at = began + SLICE_S
+        self._turn, self._slice_ends_at, self._charged_s = name, began + queue.slice_s, 0.0
         try:
             job()
         except Exception as failure:
             asyncio.get_running_loop().call_exception_handler({"message": "a job failed", "exception": failure})
         finally:
-            self._slice_ends_at = None
+            self._turn = None
             now = self.clock()
-            queue.charge(client, now - began)
+            queue.charge(client, now - began - self._charged_s)
         return now
 
     @types.coroutine
@@ -254,7 +289,10 @@ class _Queue:
     they take turns. C, who comes when both are at 31 ms, begins at 31 ms, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, round_s: float = ROUND_S, free_step_s: float = FREE_STEP_S) -> None:
+        self._round_s = round_s
+        self._free_step_s = free_step_s
+        self.slice_s = min(SLICE_S, round_s)
         self._used_s: dict[str, float] = {}
         """In virtual time, by client."""
         self._now_s = 0.0
@@ -265,7 +303,7 @@ class _Queue:
         self._late: list[tuple[str, Job]] = []
         self._least_late_s = math.inf
         """What a client has used at least that waits for the next round."""
-        self._spare_s = ROUND_S
+        self._spare_s = round_s
         """How long work may still begin at once before the loop is given back."""
 
     def __len__(self) -> int:
@@ -327,30 +365,30 @@ class _Queue:
     def left_of_round(self) -> float:
         """What the work that began at once has left of the round. More may begin at once from now on."""
         # Not by the clock: a step may be long because another process had the processor.
-        left_s, self._spare_s = self._spare_s, ROUND_S
+        left_s, self._spare_s = self._spare_s, self._round_s
         return left_s
 
     def charge_at_once(self, client: str, took_s: float, besides_s: float = 0.0) -> bool:
         """Charge for work that began at once, and `besides_s` for what could not have waited.
 
-        Returns whether a round must follow, in which the loop is given back.
+        Returns whether a round must follow, in which the loop is given back: nothing more begins at once before.
         """
-        is_first = False
-        if took_s > FREE_STEP_S:
-            is_first = self._spare_s == ROUND_S
-            self._spare_s -= took_s - FREE_STEP_S
+        is_round_over = False
+        if took_s > self._free_step_s and self._spare_s > 0:
+            self._spare_s -= took_s - self._free_step_s
+            is_round_over = self._spare_s <= 0
         took_s += besides_s
         if took_s > LONGEST_STEP_S:
             took_s = LONGEST_STEP_S
         used_s = self._used_s.get(client)
         if used_s is None or used_s < self._now_s:
             self._add(client, took_s)
-            return is_first
+            return is_round_over
         if not self._waiting:
             # The client is alone: whoever comes next begins where it is now.
             self._now_s = used_s
         self._used_s[client] = used_s + took_s
-        return is_first
+        return is_round_over
 
     def _use_of(self, client: str) -> float:
         """Nobody is credited with time in which it asked for nothing."""

@@ -22,7 +22,6 @@ from cairn.api.hot_routes import HotRoutes
 from cairn.api.next_nonces import NextNonces
 from cairn.api.rpc.caller import Caller
 from cairn.api.server.access import HostList, OriginList, RateLimiter
-from cairn.api.server.gathered_answers import FEW
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_session import EXTENSION
@@ -283,8 +282,6 @@ class Recorder:
 
     def __init__(self, delays: random.Random) -> None:
         self.executed: list[Request] = []
-        self.expect: Callable[[int], None] = lambda answers: None
-        """To be told of answers that are ready soon."""
         self._delays = delays
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -343,7 +340,6 @@ class Recorder:
                 loop.call_soon(admit, left - 1)
             else:
                 admitting.set_result(admission)
-                self.expect(self._delays.randrange(2 * FEW))
 
         admit(turns)
         return admitting
@@ -378,8 +374,6 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     nonces = NextNonces(ScriptedGateway(), view)
     hot = HotRoutes(view, nonces, recorder, recorder, HOSTS, origins, limiter, shares, SETTINGS)  # type: ignore[arg-type]
     state = ServerState(view, recorder, hot, limiter, shares, SETTINGS)
-    state.gathered.pays = conversation.delays.random() < 0.5
-    recorder.expect = state.gathered.expect
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop = asyncio.get_running_loop()

@@ -20,7 +20,6 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.server import exchange, http_protocol, server_state
 from cairn.api.server import http_server as server_module
-from cairn.api.server.gathered_answers import GatheredAnswers
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.worker import make_server
 from cairn.config import Settings
@@ -136,10 +135,6 @@ class RestServer:
     @property
     def connections(self) -> list[ObservedProtocol]:
         return [item for item in self.server.connections if isinstance(item, ObservedProtocol)]
-
-    @property
-    def gathered(self) -> GatheredAnswers:
-        return self.server._state.gathered
 
     @property
     def held_bytes(self) -> int:

@@ -17,7 +17,6 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.rpc.block_methods import BlockMethods
 from cairn.api.rpc.ready_answers import ReadyAnswers
-from cairn.api.server.gathered_answers import GatheredAnswers
 from cairn.api.worker import make_server
 from cairn.board import Board
 from cairn.config import Settings
@@ -198,9 +197,8 @@ async def two_workers(directory: Path, chosen: Settings) -> AsyncIterator[TwoWor
 async def _worker(view: ChainView, chosen: Settings, core_socket: Path, *headers: str) -> AsyncIterator[Asked]:
     hub = EventHub(view, chosen)
     view.subscribe(hub)
-    gathered = GatheredAnswers()
-    link = LinkClient(core_socket, view if isinstance(view, PlainView) else HardOfHearing(view), gathered.expect)
-    server = make_server(link, view, hub, chosen, gathered=gathered)
+    link = LinkClient(core_socket, view if isinstance(view, PlainView) else HardOfHearing(view))
+    server = make_server(link, view, hub, chosen)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     linking, serving = asyncio.create_task(link.run()), asyncio.create_task(server.serve(listener))

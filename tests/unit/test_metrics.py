@@ -70,22 +70,6 @@ def test_an_answer_is_counted_for_its_route_and_status_and_no_other(
     assert page.total("cairn_http_request_duration_seconds_sum") == 0.0002
 
 
-@pytest.mark.parametrize(("method", "shown_as"), [("eth_getBalance", "eth_getBalance"), ("dev_mine", "other")])
-def test_a_call_that_comes_alone_is_counted_once_and_shown_for_its_route_and_its_method(
-    traffic: metrics.Traffic, method: str, shown_as: str
-) -> None:
-    traffic.of_route(metrics.CALLS).answered(200, 0.0)
-    metrics.RPC_REQUESTS.tally(method, "ok").count()
-    traffic.of_method(method).answered(200, 0.03)
-    page = Scrape(traffic.rendered(metrics.PAGE) + metrics.RPC_REQUESTS.rendered(metrics.PAGE))
-    assert page.total("cairn_http_requests_total", route=metrics.CALLS, code="200") == 2
-    assert page.total("cairn_http_requests_total") == 2
-    assert page.total("cairn_http_request_duration_seconds_bucket", route=metrics.CALLS, le="0.001") == 1
-    assert page.total("cairn_http_request_duration_seconds_count") == 2
-    assert page.total("cairn_rpc_requests_total", method=shown_as, outcome="ok") == 2
-    assert page.total("cairn_rpc_requests_total") == 2
-
-
 def test_a_status_that_no_answer_of_ours_has_is_counted_as_other(traffic: metrics.Traffic) -> None:
     traffic.of_route("GET /chain").answered(418, 0.0)
     assert shown(traffic).total("cairn_http_requests_total", route="GET /chain", code="other") == 1

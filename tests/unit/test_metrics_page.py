@@ -58,33 +58,6 @@ def test_counts_of_all_processes_are_added_and_outlive_them(shown: Shown) -> Non
     assert shown.lines('answers_total{route="/tx",code="200"}') == ['answers_total{route="/tx",code="200"} 12']
 
 
-def test_a_tally_is_exact_after_each_one_whoever_goes_on_with_it(shown: Shown) -> None:
-    def count(before: int, times: int) -> None:
-        shown.page.become("api")
-        tally = shown.answers.tally("/tx", "200")
-        assert shown.answers.tally("/tx", "200") is tally
-        for index in range(times):
-            tally.count()
-            assert shown.page.total_counts(shown.answers)[0] == before + index + 1
-
-    # Each ends within a byte of the count, at its end, or beyond it.
-    before = 0
-    for times in (100, 155, 1, 700):
-        in_fork(lambda before=before, times=times: count(before, times))  # type: ignore[misc]
-        before += times
-        assert shown.page.total_counts(shown.answers) == [before, 0, 0, 0]
-
-
-def test_a_tally_of_another_process_is_not_that_of_the_one_before(shown: Shown) -> None:
-    shown.page.become("api")
-    shown.answers.tally("/tx", "200").count()
-    shown.page.become("core")
-    shown.answers.tally("/tx", "200").count()
-    shown.page.become("api")
-    shown.answers.tally("/tx", "200").count()
-    assert shown.page.total_counts(shown.answers)[0] == 3
-
-
 def test_a_counter_shows_every_series_from_the_start(shown: Shown) -> None:
     assert shown.lines("answers_total") == [
         'answers_total{route="/tx",code="200"} 0',

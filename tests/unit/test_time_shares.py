@@ -398,3 +398,32 @@ def test_a_slice_begins_with_the_first_item_however_long_that_took_and_has_one_m
             yield number
 
     assert list(one_slice(items())) == list(range(taken))
+
+
+async def test_work_of_another_queue_within_a_turn_is_charged_there_alone(clients: Clients) -> None:
+    shares, clock = clients.shares, clients.clock
+    began = shares.begin_turn("one", "intake")
+    assert began is not None
+    clock.now += 0.0001
+    read_began = shares.begin("one", "reads")
+    assert read_began is not None
+    clock.now += 0.0002
+    assert shares.end("one", "reads", read_began) == pytest.approx(0.0002)
+    shares.end_turn("one", "intake", began)
+    assert shares._queues["intake"]._used_s["one"] == pytest.approx(0.0001)
+    assert shares._queues["reads"]._used_s["one"] == pytest.approx(0.0002)
+
+
+async def test_once_a_round_of_parsing_is_used_up_all_wait_for_the_next(clients: Clients) -> None:
+    shares, served = clients.shares, list[str]()
+    began = shares.begin_turn("one", "intake")
+    assert began is not None
+    clients.clock.now += 2 * time_shares.INTAKE_ROUND_S
+    assert shares.is_slice_over
+    shares.end_turn("one", "intake", began)
+    assert shares.begin_turn("one", "intake") is None
+    assert shares.begin_turn("two", "intake") is None
+    for name in ("one", "two"):
+        shares.call(name, lambda name=name: served.append(name), "intake")  # type: ignore[misc]
+    await until(lambda: len(served) == 2)
+    assert served == ["two", "one"], "who has used less is first"

@@ -6,12 +6,11 @@ worker can answer at once. Everything else, and each request with a header that 
 
 import asyncio
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 
 from cairn import metrics
-from cairn.api.bodies import is_json
+from cairn.api.bodies import JSON_MEDIA_TYPE, is_json
 from cairn.api.chain_view import ChainView
 from cairn.api.hot_heads import Heads
 from cairn.api.next_nonces import NextNonces
@@ -19,7 +18,7 @@ from cairn.api.read_routes import ReadRoutes
 from cairn.api.rest.submissions import Submitter, submitted
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.calls import SUBMITTING, find_call
-from cairn.api.rpc.dispatch import LARGE_BYTES, Dispatcher, Promised, Unanswered
+from cairn.api.rpc.dispatch import LARGE_BYTES, Dispatcher, Promised, Unanswered, count_ok
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.exchange import AnswerFuture, Exchange, HotRoute
 from cairn.config import Settings
@@ -37,6 +36,7 @@ SYNC_SUFFIX = b"RawTransactionSync"
 UNUSUAL = frozenset(
     {b"origin", b"expect", b"transfer-encoding", b"content-encoding", b"if-none-match", b"idempotency-key"}
 )
+JSON_TYPE = JSON_MEDIA_TYPE.encode()
 ALIVE = msgspec.json.encode(Probe("alive"))
 _PENDING = b'{"status":"pending","txHash":"0x'
 _CONFIRMED = b'{"status":"confirmed","txHash":"0x'
@@ -58,7 +58,7 @@ class HealthRoute:
     def refresh(self) -> None:
         self._answer = self._heads.ok + b"%d\r\n\r\n" % len(ALIVE) + ALIVE
 
-    def begin(self, request: Exchange, used_s: float) -> bytes:
+    def begin(self, request: Exchange) -> bytes:
         return self._answer
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
@@ -84,7 +84,7 @@ class SubmitRoute:
     def _start(self, start: bytes) -> bytes:
         return self._heads.ok + b"%d\r\n\r\n" % (len(start) + HASH_DIGITS + len(_END)) + start
 
-    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | None:
+    def begin(self, request: Exchange) -> AnswerFuture | None:
         return self._submitter.admit_complete(request.body)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
@@ -106,14 +106,13 @@ class CallRoute:
 
     def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
         self.queue: QueueName | None = None
-        self._traffic = self.traffic = metrics.HTTP.of_route(metrics.CALLS)
+        self.traffic = metrics.HTTP.of_route(metrics.CALLS)
         self._calls = calls
         self._limiter = limiter
         self._shares = shares
         self._heads = heads
 
-    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
-        self.traffic = self._traffic
+    def begin(self, request: Exchange) -> AnswerFuture | bytes | None:
         call, shares, payer = find_call(request.body), self._shares, request.payer
         if call is None:
             # A batch, or something unusual.
@@ -128,13 +127,11 @@ class CallRoute:
                 try:
                     method = self._calls.methods[call.method]
                     begun = self._calls.begin(call, method)
-                    # Most answers are counted once, there, as a call and as an answer of this route.
-                    self.traffic = method.traffic
-                    if begun is None:
-                        method.answered.count()
+                    if not isinstance(begun, Unanswered):
+                        count_ok(call)
                 except Exception as failure:
                     begun = self._calls.refuse(call, failure)
-                shares.end(payer, queue, began, used_s)
+                shares.end(payer, queue, began)
                 if begun is None:
                     return self._nothing(request)
                 if isinstance(begun, bytes):
@@ -142,11 +139,11 @@ class CallRoute:
                 if isinstance(begun.result, Promised):
                     request.asked = begun
                     return begun.result.future
-                used_s, answering = 0.0, self._calls.finish(begun, self._caller_of(request))
+                answering = self._calls.finish(begun, self._caller_of(request))
         request.is_patient = SYNC_SUFFIX in request.body
         # What is submitted is submitted, whether its client waits for the answer or not.
         is_gone = never if queue == "submissions" else request.is_gone
-        return asyncio.get_running_loop().create_task(shares.run(payer, answering, queue, is_gone, used_s))
+        return asyncio.get_running_loop().create_task(shares.run(payer, answering, queue, is_gone))
 
     def _nothing(self, request: Exchange) -> bytes:
         """The answer to notifications."""
@@ -157,7 +154,6 @@ class CallRoute:
         return Caller(request.address, self._limiter, request.is_gone, already_counted=1)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
-        self.traffic = self._traffic
         if answering.cancelled():
             return (self._heads.failure_of(request, answering),)
         if isinstance(request.asked, Unanswered):
@@ -208,7 +204,8 @@ class HotRoutes:
             length = fields.get(b"content-length", b"")
             if route is None or not 0 < len(length) <= 5 or int(length) > self._max_body_bytes:
                 return None
-            if not _is_json(fields.get(b"content-type", b"")):
+            content_type = fields.get(b"content-type", b"")
+            if content_type != JSON_TYPE and not is_json(content_type.decode("latin-1")):
                 return None
         elif request.method == "GET":
             route = self.find_read(target)
@@ -222,8 +219,3 @@ class HotRoutes:
             return None
         host = fields.get(b"host")
         return route if host is not None and self._hosts.allows(host) else None
-
-
-@lru_cache(maxsize=100)
-def _is_json(content_type: bytes) -> bool:
-    return is_json(content_type.decode("latin-1"))

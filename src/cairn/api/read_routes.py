@@ -63,7 +63,7 @@ class TxRoute(ReadRoute):
         self._view = view
         self._heads = heads
 
-    def begin(self, request: Exchange, used_s: float) -> bytes | None:
+    def begin(self, request: Exchange) -> bytes | None:
         target, view = request.target, self._view
         try:
             # Behind the 0x.
@@ -112,7 +112,7 @@ class AccountRoute(ReadRoute):
         self._kept: LruCache[bytes, KeptAccount] = LruCache(KEPT_ACCOUNTS)
         """By target, that is for each spelling of an address."""
 
-    def begin(self, request: Exchange, used_s: float) -> bytes | None:
+    def begin(self, request: Exchange) -> bytes | None:
         view, kept = self._view, self._kept.use(request.target)
         try:
             if kept is None:
@@ -128,7 +128,7 @@ class AccountRoute(ReadRoute):
                 return None
             elif kept.height != view.height:
                 # It has caught up only now.
-                return self.begin(request, used_s)
+                return self.begin(request)
         except NodeError:
             return None
         return self._heads.ok + kept.answer
@@ -158,7 +158,7 @@ class BlockRoute(ReadRoute):
         self._view = view
         self._heads = heads
 
-    def begin(self, request: Exchange, used_s: float) -> bytes | None:
+    def begin(self, request: Exchange) -> bytes | None:
         target, view, heads = request.target, self._view, self._heads
         form: Form = as_integers
         if target.endswith(STRINGS):
@@ -202,7 +202,7 @@ class ChainRoute(ReadRoute):
         """The generation, the height and the size of the mempool for which the answer is right."""
         self._answer = b""
 
-    def begin(self, request: Exchange, used_s: float) -> bytes | None:
+    def begin(self, request: Exchange) -> bytes | None:
         view = self._view
         counts = view.board.counts
         try:

@@ -21,7 +21,6 @@ from cairn.api.events.hub import EventHub
 from cairn.api.node_gauges import NodeGauges
 from cairn.api.rpc.transaction_methods import import_encoder
 from cairn.api.server.certificates import Certificates, Pair
-from cairn.api.server.gathered_answers import GatheredAnswers
 from cairn.api.server.http_server import Server
 from cairn.api.server.metrics_server import MetricsServer
 from cairn.api.server.server_state import ServerState
@@ -86,13 +85,10 @@ class Worker:
         self, sock: socket.socket, core_socket: Path, lifeline: int, metrics_sock: socket.socket | None = None
     ) -> None:
         loop = asyncio.get_running_loop()
-        gathered = GatheredAnswers()
-        link = LinkClient(core_socket, self._view, gathered.expect)
+        link = LinkClient(core_socket, self._view)
         # All workers have the same certificate: the first one speaks of it.
         self._certificates = make_certificates(self._settings, speaks=self._index == 0)
-        self._server = make_server(
-            link, self._view, self._hub, self._settings, certificates=self._certificates, gathered=gathered
-        )
+        self._server = make_server(link, self._view, self._hub, self._settings, certificates=self._certificates)
         # What a worker keeps for good is there now: later collections need not look at it, which takes milliseconds.
         gc.collect()
         gc.freeze()
@@ -163,10 +159,9 @@ def make_server(
     settings: Settings,
     clock: Callable[[], float] = time.monotonic,
     certificates: Certificates | None = None,
-    gathered: GatheredAnswers | None = None,
 ) -> Server:
     api = make_api(link, view, hub, settings, server_adds_chain_id=True)
-    state = ServerState(view, api.app, api.hot, api.app.limiter, api.app.shares, settings, gathered)
+    state = ServerState(view, api.app, api.hot, api.app.limiter, api.app.shares, settings)
     return Server(state, clock, certificates or make_certificates(settings))
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,11 +31,9 @@ log = structlog.get_logger("cairn.link")
 class LinkClient(CoreGateway):
     """Passes a worker's calls to the core. While the core is not connected, every call raises `Unavailable`."""
 
-    def __init__(self, path: Path, listener: CoreListener, expect: Callable[[int], None] = lambda number: None) -> None:
-        """`expect` is told how many submissions were just done: what waits for them is called next."""
+    def __init__(self, path: Path, listener: CoreListener) -> None:
         self._path = path
         self._listener = listener
-        self._expect = expect
         self._loop = asyncio.get_running_loop()
         self._connection: _CoreConnection | None = None
         self._met = False
@@ -47,7 +44,7 @@ class LinkClient(CoreGateway):
         while True:
             try:
                 _, connection = await self._loop.create_unix_connection(
-                    lambda: _CoreConnection(self._listener, self._expect), str(self._path)
+                    lambda: _CoreConnection(self._listener), str(self._path)
                 )
             except OSError:
                 await asyncio.sleep(RETRY_S)
@@ -92,10 +89,9 @@ class LinkClient(CoreGateway):
 class _CoreConnection(wire.LinkProtocol):
     """One connection: requests in flight by id."""
 
-    def __init__(self, listener: CoreListener, expect: Callable[[int], None]) -> None:
+    def __init__(self, listener: CoreListener) -> None:
         super().__init__(gathers=wire.SUBMIT)
         self._listener = listener
-        self._expect = expect
         self._calls_made = 0
         self._submissions = 0
         # While this worker is paused, the core's time stands still, too.
@@ -165,7 +161,6 @@ class _CoreConnection(wire.LinkProtocol):
                 waiting = waiting_for.pop(admitted_id, None)
                 if waiting is not None and not waiting[1].done():
                     waiting[1].set_result(Admission(waiting[0]))
-            self._expect(len(payload) // wire.ID.size)
         elif kind == wire.CONFIRMED:
             self._admitted(request_id, confirmed=True)
         elif kind == wire.KNOWN or kind == wire.QUEUED:

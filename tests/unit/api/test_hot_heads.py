@@ -37,9 +37,6 @@ class Found:
     def find(self, request: Exchange) -> None:
         self.routes.append(self._hot.find(request))
 
-    def find_read(self, target: bytes) -> None:
-        """Nothing is known, since no request has a route."""
-
     def failed(self, request: Exchange, failure: BaseException) -> bytes:
         return self._hot.failed(request, failure)
 

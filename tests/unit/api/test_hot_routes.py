@@ -167,7 +167,7 @@ def begun(server: RestServer, body: bytes) -> object:
     request.body, request.payer, request.address = body, "127.0.0.1", "127.0.0.1"
     request.connection = server.connections[0]
     route = server.server._state.hot._posts[b"/rpc"]  # type: ignore[attr-defined]
-    return route.begin(request, 0.0)
+    return route.begin(request)
 
 
 async def test_a_call_takes_a_task_only_if_it_waits_for_something_that_is_left_to_do(

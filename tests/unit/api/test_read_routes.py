@@ -3,22 +3,18 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cairn import metrics
 from cairn.api import next_nonces, read_routes
 from cairn.api.server import access
 from cairn.board import Board
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.types import Address
-from cairn.metrics_page import GROUP
 from tests.support.core_fixtures import ACCOUNTS, GWEI, make_block, opened_core, settings, signed
 from tests.support.direct_worker import Answer, CurrentCore, DirectWorker, get
-from tests.support.metrics import Scrape
 from tests.support.rest_node import body_of, hash_of
 
 SENDER = "/account/0x" + ACCOUNTS[0].hex()
@@ -210,29 +206,3 @@ async def test_each_read_counts_against_the_rate_limit(tmp_path: Path, monkeypat
         ]
         assert [answer.status.split()[1] for answer in answers] == [b"200"] * 4 + [b"429"] * 2
         worker.close()
-
-
-async def test_fast_answers_at_once_are_all_counted_and_their_time_is_estimated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # In memory that nobody else writes to.
-    metrics.PAGE.share(["test"])
-    board = Board()
-    # The clock is read when a request is parsed, when it begins and when it has ended.
-    fast = 3 * GROUP
-    steps_s = [0.00005] * (3 * fast) + [0.15] * 3
-
-    async with opened_core(tmp_path / "data", board=board) as core:
-        worker = DirectWorker(CurrentCore(core), tmp_path / "scratch", settings(), board)
-        worker.meet(core)
-        monkeypatch.setattr(worker._state.shares, "clock", accumulate(chain(steps_s, repeat(0.0))).__next__)
-        for _ in range(fast + 1):
-            assert worker.at_once(get("/chain")) is not None
-        worker.close()
-    page = Scrape(metrics.HTTP.rendered(metrics.PAGE))
-    assert page.total("cairn_http_requests_total", route="GET /chain", code="200") == fast + 1
-    name = "cairn_http_request_duration_seconds"
-    assert page.total(f"{name}_bucket", route="GET /chain", le="0.001") == fast
-    assert page.total(f"{name}_bucket", route="GET /chain", le="0.25") == fast
-    assert page.total(f"{name}_bucket", route="GET /chain", le="0.5") == fast + 1
-    assert page.total(f"{name}_sum", route="GET /chain") == pytest.approx(fast * 0.0001 + 0.3)

@@ -187,27 +187,6 @@ async def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> N
         await running
     await left.wait()
     server.close()
-
-
-async def test_who_waits_for_submissions_is_called_after_it_is_known_how_many_are_done(tmp_path: Path) -> None:
-    told: list[int | str] = []
-
-    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert await reader.read(1)
-        writer.write(wire.frame(0, wire.ADMITTED, wire.ID.pack(1) + wire.ID.pack(2)))
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_unix_server(answering, tmp_path / "core.sock")
-    client = LinkClient(tmp_path / "core.sock", Heard(), told.append)
-    running = asyncio.create_task(client.run())
-    while client._connection is None:
-        await asyncio.sleep(0.01)
-    submitted = [client.submit(signed(at)) for at in range(2)]
-    for each in submitted:
-        each.add_done_callback(lambda done: told.append("called"))
-    await asyncio.gather(*submitted)
-    assert told == [2, "called", "called"]
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running

@@ -41,8 +41,7 @@ from cairn.api.rpc.values import (
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal
-from cairn.metrics import RouteTraffic
-from cairn.metrics_page import OTHER, Tally
+from cairn.metrics_page import OTHER
 from cairn.time_shares import TimeShares, in_slices
 
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -79,23 +78,10 @@ FirstParser = Callable[[object], object]
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
-class CountedMethod(msgspec.Struct, frozen=True):
-    """What answers the calls of a method, and where they are counted that were answered as asked."""
-
-    handler: Handler
-    answered: Tally
-    traffic: RouteTraffic
-    """For whoever answers a call at once that is a request of its own: it counts both, instead of `answered`."""
-
-
-class Methods(dict[str, CountedMethod]):
+class Methods(dict[str, Handler]):
     """By name."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        for name, handler in handlers.items():
-            self[name] = CountedMethod(handler, metrics.RPC_REQUESTS.tally(name, "ok"), metrics.HTTP.of_method(name))
-
-    def __missing__(self, name: str) -> CountedMethod:
+    def __missing__(self, name: str) -> Handler:
         raise MethodNotFound(name)
 
 
@@ -103,7 +89,6 @@ class Unanswered(msgspec.Struct, frozen=True):
     """A call that could not be answered at once."""
 
     call: Call
-    method: CountedMethod
     result: Later | Promised | LongResult
 
 
@@ -128,13 +113,13 @@ class Dispatcher:
 
     # One call.
 
-    def begin(self, call: Call, method: CountedMethod) -> bytes | None | Unanswered:
+    def begin(self, call: Call, method: Handler) -> bytes | None | Unanswered:
         """The answer to a call, None to a notification; or what is left to do for it.
 
         Whoever asks for it counts the answer, and what it raises is for `refuse`.
         """
-        result = method.handler(call.params)
-        return Unanswered(call, method, result) if isinstance(result, _UNFINISHED) else _success(call, result)
+        result = method(call.params)
+        return Unanswered(call, result) if isinstance(result, _UNFINISHED) else _success(call, result)
 
     async def finish(self, begun: Unanswered, caller: Caller) -> bytes | None:
         """The answer to a call that has begun."""
@@ -151,7 +136,7 @@ class Dispatcher:
                 answer = await _long_success(begun.call, result)
             else:
                 answer = _success(begun.call, result)
-            begun.method.answered.count()
+            count_ok(begun.call)
             return answer
         except Exception as failure:
             return self.refuse(begun.call, failure)
@@ -167,7 +152,7 @@ class Dispatcher:
             answer = _success(call, promised.show(promised.future.result()))
         except Exception as refused:
             return self.refuse(call, refused)
-        begun.method.answered.count()
+        count_ok(call)
         return answer
 
     def _begin_counted(self, call: Call, caller: Caller) -> bytes | None | Unanswered:
@@ -181,7 +166,7 @@ class Dispatcher:
         except Exception as failure:
             return self.refuse(call, failure)
         if not isinstance(begun, Unanswered):
-            method.answered.count()
+            count_ok(call)
         return begun
 
     async def answer_call(self, call: Call, caller: Caller) -> bytes | None:
@@ -299,6 +284,11 @@ class _Unbegun:
     """A call of a batch, or what stands in the place of one, that begins in a turn of its own."""
 
     content: object
+
+
+def count_ok(call: Call) -> None:
+    """The call was answered as asked."""
+    metrics.RPC_REQUESTS.inc(call.method, "ok")
 
 
 def rpc_method(*names: str, first: FirstParser | None = None) -> Callable[[AnyMethod], AnyMethod]:

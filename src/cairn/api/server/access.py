@@ -13,7 +13,10 @@ from cairn.loopback import is_loopback, parse_ip
 
 PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
 """Answered even to a client that is over its limits."""
+MAX_HOST_BYTES = 512
+"""Of a Host header: a name has 253 at most."""
 MAX_REMEMBERED = 1_000
+"""Addresses of clients: of connections, or as a trusted proxy names them."""
 MAX_BUCKETS = 10_000
 IPV6_CLIENT_BITS = 64
 """A client with an IPv6 address has a whole network of addresses, so the network is limited."""
@@ -49,8 +52,9 @@ class HostList:
     def __init__(self, settings: Settings) -> None:
         self._takes_all = "*" in settings.allowed_hosts
         self._names = {settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
-        self.allows = lru_cache(MAX_REMEMBERED)(self._is_ours)
-        """Whether a request may give this node that name."""
+        # As most clients write them, to be found without a look at their parts.
+        spelt = [each.encode() for name in {"localhost", *self._names} for each in (name, f"{name}:{settings.port}")]
+        self._usual = frozenset(each for each in spelt if HOST_PATTERN.fullmatch(each))
 
     def check(self, headers: Iterable[tuple[bytes, bytes]], http_version: str) -> None:
         """`headers` are all of the request's, names in lower case. Raises `MalformedRequest` or `ForbiddenHost`."""
@@ -67,10 +71,11 @@ class HostList:
             shown = host[:80].decode("ascii", "backslashreplace")
             raise ForbiddenHost(f"{shown} is not a name of this node; allowed_hosts can list it")
 
-    def _is_ours(self, host: bytes) -> bool:
-        if self._takes_all:
+    def allows(self, host: bytes) -> bool:
+        """Whether a request may give this node that name."""
+        if self._takes_all or host in self._usual:
             return True
-        match = HOST_PATTERN.fullmatch(host)
+        match = HOST_PATTERN.fullmatch(host) if len(host) <= MAX_HOST_BYTES else None
         if match is None:
             return False
         host_name = match["name"].decode("ascii")
@@ -150,6 +155,11 @@ def is_address(name: str) -> bool:
 def is_local(client: str) -> bool:
     """Whether a client is on this machine; one without an address is, at a unix socket."""
     return not client or is_loopback(client)
+
+
+def prober_of(client: str) -> str:
+    """The account of a client's probes: they wait for each other, and for nothing else that the client asks for."""
+    return f"probes of {client}"
 
 
 class RateLimiter:

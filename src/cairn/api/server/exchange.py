@@ -47,11 +47,10 @@ class HotRoute(Protocol):
     def traffic(self) -> RouteTraffic:
         """Where the answer is counted that it has given last. To be asked at once: the next one may count elsewhere."""
 
-    def begin(self, request: "Exchange", used_s: float) -> AnswerFuture | bytes | None:
+    def begin(self, request: "Exchange") -> AnswerFuture | bytes | None:
         """The whole answer, or what it is made from once it is there; None when only the application can tell.
 
-        What it raises, as `answer` may, is answered by `RouteTable.failed`. A route without a queue charges the client
-        for `used_s` of its time, too, which was used before.
+        What it raises, as `answer` may, is answered by `RouteTable.failed`.
         """
 
     def answer(self, request: "Exchange", answering: AnswerFuture) -> Sequence[bytes]:
@@ -61,9 +60,6 @@ class HotRoute(Protocol):
 class RouteTable(Protocol):
     def find(self, request: "Exchange") -> HotRoute | None:
         """The route of a request, by its head."""
-
-    def find_read(self, target: bytes) -> HotRoute | None:
-        """The route of a GET whose head needs no more work, by its target."""
 
     def failed(self, request: "Exchange", failure: BaseException) -> bytes:
         """The whole answer to a request whose route has raised that."""
@@ -131,7 +127,9 @@ class Exchange:
 
     # The request's body.
     body = b""
-    """What has come of it, and the application has not received."""
+    """What has come of it, and the application has not received: all once the request is whole, else `join_body`."""
+    _further: bytearray | None = None
+    """What came of it behind that, perhaps byte by byte: to join each with the rest would copy it again and again."""
     is_whole = False
     _is_received = False
     """The application has received all of it."""
@@ -194,11 +192,30 @@ class Exchange:
 
     # The request's body, as it arrives.
 
+    def add_to_body(self, part: bytes) -> None:
+        if not self.body:
+            self.body = part
+        elif self._further is None:
+            self._further = bytearray(part)
+        else:
+            self._further += part
+
+    def join_body(self) -> None:
+        if self._further is not None:
+            self.body, self._further = self.body + self._further, None
+
+    @property
+    def body_bytes(self) -> int:
+        return len(self.body) + len(self._further or b"")
+
+    def drop_body(self) -> None:
+        self.body, self._further = b"", None
+
     def abandon(self) -> None:
         """Nobody waits for the answer, and the rest of the body never comes."""
         self.disconnected = True
         self.expects_continue = False
-        self.body = b""
+        self.drop_body()
         self.wake()
 
     def wake(self) -> None:
@@ -239,6 +256,7 @@ class Exchange:
             await self._waiter
         if self.disconnected or self.is_answered:
             return DISCONNECT
+        self.join_body()
         body, self.body = self.body, b""
         self._is_received = self.is_whole
         return {"type": "http.request", "body": body, "more_body": not self.is_whole}

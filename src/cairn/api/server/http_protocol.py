@@ -13,22 +13,20 @@ from typing import cast
 from starlette.types import Scope
 
 from cairn.api.bodies import answered
-from cairn.api.server.access import client_of
+from cairn.api.server.access import PROBE_PATHS, client_of, prober_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import AnswerFuture, Client, Exchange, HotRoute
-from cairn.api.server.gathered_answers import MAX_GATHERED_BYTES
 from cairn.api.server.http_heads import CLOSE, asks_for_websocket
+from cairn.api.server.intake import MAX_UNPARSED_BYTES, Intake
 from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.slow_requests import SLOW_S, with_header
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
-from cairn.metrics import FAST_S
 
-PIECE_BYTES = 16 * 1024
-"""Parsed at once, so that a client cannot queue up thousands of requests; and held while it waits for answers."""
+PROBES = tuple(f"GET {path} ".encode() for path in PROBE_PATHS)
 MAX_DUE = 64
 """The most requests of a connection that are served beside each other."""
 MAX_BUFFERED_BODY_BYTES = 64 * 1024
@@ -55,15 +53,12 @@ class HttpProtocol(asyncio.Protocol):
     def __init__(self, state: ServerState, slot: ConnectionSlot | None = None) -> None:
         """`slot` is that of a connection that has one already."""
         self._state = state
-        self._gathered = state.gathered
-        self._batch = -1
-        """The gathered answers that the latest one of this connection is among."""
         self._slot = slot
         self.waiting: deque[Exchange] = deque()
         """Requests that have not begun, in their order; of the last one the body may still arrive."""
         self.due: deque[Exchange] = deque()
         """Those that have begun, in their order, until they are answered."""
-        self._unparsed = b""
+        self._intake = Intake(state.shares, self._go_on)
         self._refusal: bytes | None = None
         """The last answer, behind all others: what came after them cannot be served."""
         self.is_refused = False
@@ -74,12 +69,8 @@ class HttpProtocol(asyncio.Protocol):
         """The client sends nothing more."""
         self._is_over = False
         """Our side is closed, or another protocol serves the connection."""
-        self._waits_for_turn = False
-        """The connection goes on when it is its client's turn."""
         self._is_scheduled = False
         """It goes on in the next turn of the event loop."""
-        self._parse_began: float | None = None
-        """Since when the client's time was used for parsing, and it is not charged for yet."""
         self.read_paused = self.write_paused = False
         self._paused_at = 0.0
         self._writable = asyncio.Event()
@@ -103,7 +94,9 @@ class HttpProtocol(asyncio.Protocol):
         self.scope: Scope = {"server": server, "scheme": "https" if is_tls else "http"}
         address = client[0] if client is not None else ""
         self._payer = client_of(address)
-        """Whose time is used when no request is known."""
+        """Whose time is used until it is known whose request it is. A proxy's clients do not wait for each other."""
+        if client is not None and self._state.proxies.trusts(address):
+            self._payer = f"{address} {client[1]}"
         if self._slot is None:
             self._slot = self._state.slots.admit(address, self, self._state.now)
         self._slot.owner = self
@@ -121,7 +114,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._reader.let_go(request)
         self.due.clear()
         self.waiting.clear()
-        self._unparsed = b""
+        self._intake.close()
         self._received.hold(self._reader.held_bytes)
         self._reader.close()
         self._writable.set()
@@ -133,10 +126,9 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
         self._has_ended = self._is_closing = True
-        self._write_gathered()
-        if not self._unparsed:
+        if not self._intake.size_bytes:
             self._drop_unfinished()
-        if not (self.due or self.waiting or self._unparsed) or not self.transport.can_write_eof():
+        if not (self.due or self.waiting or self._intake.size_bytes) or not self.transport.can_write_eof():
             return False
         if self._ends_at is None:
             # It is told again whenever reading is resumed.
@@ -149,7 +141,7 @@ class HttpProtocol(asyncio.Protocol):
         self._is_closing = True
         if self._is_over:
             self._close()
-        if self.due and not self.waiting and not self._unparsed:
+        if self.due and not self.waiting and not self._intake.size_bytes:
             # So its answer says that it is the last.
             self.due[-1].keeps_alive = False
         self._update()
@@ -171,7 +163,7 @@ class HttpProtocol(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        return not (self.due or self.waiting or self._unparsed) and self._reader.since is None
+        return not (self.due or self.waiting or self._intake.size_bytes) and self._reader.since is None
 
     def leave(self) -> None:
         self._close()
@@ -206,104 +198,113 @@ class HttpProtocol(asyncio.Protocol):
         self._is_silent = False
         if self.is_refused:
             return
-        self._unparsed = self._unparsed + data if self._unparsed else data
-        if self._waits_for_turn or self._is_scheduled:
+        self._intake.put(data)
+        if self._intake.waits or self._is_scheduled:
             self._update()
         else:
-            # Others may ask in the same turn. What is put aside now is written before anything else is received.
-            self._go_on(self._gathered.pays)
+            self._go_on()
 
-    def _go_on(self, gathers: bool = False) -> None:
-        """Parse the next piece, let begin what may begin, and write what is ready, or gather it."""
-        if self.transport.is_closing() or self._waits_for_turn:
+    def _go_on(self) -> None:
+        """Parse what comes next, let begin what may begin, and write what is ready."""
+        intake = self._intake
+        if self.transport.is_closing() or intake.waits:
             return
-        reader, is_first = self._reader, not (self.waiting or self.due)
-        while self._unparsed and (is_first or self._may_parse()) and not self.write_paused and not self.is_refused:
-            self._parse_piece()
-            if not reader.in_body:
-                # Others are served, and the answers written, before the next requests are parsed.
-                break
-            is_first = False
-        if self.waiting:
-            self._begin_waiting(gathers)
-        if self._parse_began is not None:
-            payer = reader.newest.payer if reader.newest is not None else self._payer
-            self._state.shares.charge(payer, "reads", self._state.shares.clock() - self._parse_began)
-            self._parse_began = None
-        if self.waiting or self._unparsed or reader.in_body or self.is_refused or self._is_closing:
+        if not self._may_parse():
+            if self.waiting:
+                self._begin_waiting()
+        elif intake.begin(self._account()):
+            try:
+                self._parse()
+                if self.waiting:
+                    self._begin_waiting()
+            finally:
+                intake.end()
+        if (
+            self.waiting
+            or intake.size_bytes
+            or self._reader.in_body
+            or self.read_paused
+            or self.is_refused
+            or self._is_closing
+        ):
             self._update()
 
     def _may_parse(self) -> bool:
         """Not while a request waits: what follows it would only fill the memory."""
+        if not self._intake.size_bytes or self.write_paused or self.is_refused:
+            return False
         if not self.waiting:
             return len(self.due) < MAX_DUE
         first = self.waiting[0]
         return first.route is not None and not first.is_whole
 
-    def _parse_piece(self) -> None:
-        piece, self._unparsed = self._unparsed, b""
-        if len(piece) > PIECE_BYTES:
-            piece, self._unparsed = piece[:PIECE_BYTES], piece[PIECE_BYTES:]
-        if self._parse_began is None:
-            self._parse_began = self._state.shares.clock()
-        try:
-            rest = self._reader.feed(piece)
-        except Exception as failure:
-            self._refuse(self._state.error_of(failure))
-            return
-        if rest is not None:
-            self._upgrade(rest + self._unparsed)
+    def _account(self) -> str:
+        """Who is charged for what is parsed next."""
+        newest = self._unfinished()
+        if newest is not None:
+            return newest.payer
+        if self._reader.since is None and self._intake.starts_with(PROBES):
+            return prober_of(self._payer)
+        return self._payer
+
+    def _parse(self) -> None:
+        """The next piece; and of a request that is not complete then, what else is there, in this turn."""
+        while True:
+            try:
+                rest = self._reader.feed(self._intake.take())
+            except Exception as failure:
+                self._refuse(self._state.error_of(failure))
+                return
+            if rest is not None:
+                self._upgrade(rest)
+            # Others are served, and the answers written, before the next requests are parsed.
+            if self._reader.since is None or not self._may_parse() or self._state.shares.is_slice_over:
+                return
 
     def _upgrade(self, rest: bytes) -> None:
         """The newest head asks for another protocol, and `rest` follows it."""
         request = self._reader.newest
         assert request is not None
-        self._unparsed = rest
         if request.method == "CONNECT":
             self._refuse(MalformedRequest("this node is not a proxy"))
         elif not asks_for_websocket(request.version, request.headers):
             # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
             kept = [header for header in request.headers if header[0] != b"upgrade"]
-            self._unparsed = request.head()._replace(headers=kept).encode() + rest
+            self._intake.put_back(request.head()._replace(headers=kept).encode() + rest)
         elif self._slot is not None and self._slot.is_for_probes:
             self._refuse(too_many_connections())
         else:
+            self._intake.put_back(rest)
             self.waiting.append(request)
             return
         self._reader.let_go(request)
 
     # Requests, in their order.
 
-    def _begin_waiting(self, gathers: bool) -> None:
+    def _begin_waiting(self) -> None:
         if self.write_paused:
             return
         waiting = self.waiting
         ready: list[bytes] = []
         ready_bytes = 0
-        # Answers to requests of one connection are written together anyway.
-        gathers = gathers and len(waiting) == 1
         while waiting:
             request = waiting[0]
             route = request.route
             if route is None or not request.is_whole or (self.due and not self._may_begin()):
                 break
-            answer = self._begin_hot(request, route, gathers)
+            answer = self._begin_hot(request, route)
             if answer is not None:
                 ready.append(answer)
                 ready_bytes += len(answer)
                 if ready_bytes >= READY_BYTES or len(ready) == MAX_DUE:
                     break
-            elif self._waits_for_turn:
+            elif self._intake.waits:
                 break
-        if len(ready) == 1 and self._batch != self._gathered.batch:
-            self.transport.write(ready[0])
-        elif ready:
+        if ready:
             self.write(*ready)
-        if waiting and waiting[0].route is None and self._may_begin():
-            # Which may find out that the client does not read.
-            self._write_gathered()
-            if not self.write_paused:
-                self._begin(waiting[0])
+        # What was just written may have shown that the client does not read.
+        if waiting and waiting[0].route is None and self._may_begin() and not self.write_paused:
+            self._begin(waiting[0])
 
     def _may_begin(self) -> bool:
         """Whether the first that waits may begin beside those that are due."""
@@ -329,33 +330,26 @@ class HttpProtocol(asyncio.Protocol):
         self.due.append(request)
         self._state.keep(asyncio.get_running_loop().create_task(request.run(self._state.app)))
 
-    def _begin_hot(self, request: Exchange, route: HotRoute, gathers: bool) -> bytes | None:
-        """Returns the answer if it can be written now. Else it is gathered, if it may be, or due; or the request waits
-        for its client's turn, or it is the application's.
+    def _begin_hot(self, request: Exchange, route: HotRoute) -> bytes | None:
+        """Returns the answer if it can be written now. Else it is due, or the request waits for its client's turn, or
+        it is the application's.
         """
-        state, queue = self._state, route.queue
-        shares, used_s = state.shares, 0.0
+        state, queue, shares = self._state, route.queue, self._state.shares
         began = shares.begin(request.payer, queue) if queue is not None else shares.clock()
         if began is None:
-            self._waits_for_turn = True
             request.began, request.is_plain = request.began or shares.clock(), False
-            shares.call(request.payer, self._have_turn, queue or "reads")
+            self._intake.wait(request.payer, queue or "reads")
             return None
-        if self._parse_began is not None:
-            used_s, self._parse_began = began - self._parse_began, None
         is_counted = request.is_limited and route.is_limited
         if self.due:
             request.is_behind = True
         try:
             # The application refuses who has none left, and counts the request.
             may_ask = not is_counted or state.limiter.has_left(request.address)
-            answer = route.begin(request, used_s) if may_ask else None
+            answer = route.begin(request) if may_ask else None
         except Exception as failure:
             answer = state.hot.failed(request, failure)
-        if queue is not None:
-            took_s = shares.end(request.payer, queue, began, used_s)
-        else:
-            took_s = used_s + shares.clock() - began
+        took_s = shares.end(request.payer, queue, began) if queue is not None else shares.clock() - began
         if answer is None:
             request.route = None
             request.path, _, request.query = request.target.partition(b"?")
@@ -366,21 +360,6 @@ class HttpProtocol(asyncio.Protocol):
             self._reader.let_go(request)
         self.waiting.popleft()
         if isinstance(answer, bytes) and not self.due:
-            if request.is_plain and took_s <= FAST_S:
-                # A probe waits for nobody.
-                if gathers and route.is_limited and len(answer) <= MAX_GATHERED_BYTES:
-                    self._batch = self._gathered.batch
-                    self._gathered.put(self.transport, answer, route.traffic, took_s)
-                    return None
-                # It is counted right here: a call would cost more than all the rest of counting.
-                traffic = route.traffic
-                for low in traffic.left_of_group:
-                    traffic.bytes[traffic.at] = low
-                    break
-                else:
-                    traffic.end_fast_group(took_s)
-                    self._gathered.end_group(began)
-                return answer
             if not request.is_plain:
                 took_s = shares.clock() - (request.began or began)
             route.traffic.answered(request.status, took_s)
@@ -397,10 +376,6 @@ class HttpProtocol(asyncio.Protocol):
         answer.add_done_callback(self._answer_ready)
         return None
 
-    def _have_turn(self) -> None:
-        self._waits_for_turn = False
-        self._go_on()
-
     def _become_websocket(self, request: Exchange) -> None:
         self._is_over = True
         self._reader.let_go(request)
@@ -412,7 +387,8 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.resume_reading()
         received = ReceivedBytes(self._state.unanswered_bytes, request.address)
         protocol = EventsProtocol(self._state, self._slot, received)
-        rest, self._unparsed = self._unparsed, b""
+        rest = self._intake.take_all()
+        self._intake.close()
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
         protocol.begin(request.head(), request.client)
@@ -429,12 +405,10 @@ class HttpProtocol(asyncio.Protocol):
             answering.exception()
 
     def _flush(self) -> bool:
-        """Write, or gather, the hot routes' answers that are ready, in order. Returns whether there were some."""
+        """Write the hot routes' answers that are ready, in order. Returns whether there were some."""
         due = self.due
         ready: list[bytes] = []
         now = self._state.shares.clock()
-        # Answers to requests of one connection are written together anyway.
-        gathers, is_gathered = self._gathered.ends_due and len(due) == 1, False
         while due:
             first = due[0]
             if first.answering is not None:
@@ -448,14 +422,8 @@ class HttpProtocol(asyncio.Protocol):
                 took_s = now - first.began
                 # It may know of the request, too, and both should be gone now.
                 first.answering = None
-                is_small = len(parts) == 1 and len(parts[0]) <= MAX_GATHERED_BYTES
-                if gathers and is_small and first.status == 200 and took_s <= SLOW_S:
-                    self._batch = self._gathered.batch
-                    self._gathered.put(self.transport, parts[0], first.route.traffic, took_s)
-                    is_gathered = True
-                else:
-                    ready += parts if took_s <= SLOW_S else (with_header(parts[0], first.tell_slow(took_s)), *parts[1:])
-                    first.route.traffic.answered(first.status, took_s)
+                ready += parts if took_s <= SLOW_S else (with_header(parts[0], first.tell_slow(took_s)), *parts[1:])
+                first.route.traffic.answered(first.status, took_s)
             elif first.parts:
                 assert first.route is not None
                 ready += first.parts
@@ -463,15 +431,13 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 break
             due.popleft()
-        if ready:
-            self.write(*ready)
-        elif not is_gathered:
+        if not ready:
             return False
+        self.write(*ready)
         self._heard_at = self._state.now
         return True
 
     def write(self, *parts: bytes) -> None:
-        self._write_gathered()
         if len(parts) > 1 and max(map(len, parts)) <= JOINED_BYTES:
             parts = (b"".join(parts),)
         for part in parts:
@@ -485,7 +451,7 @@ class HttpProtocol(asyncio.Protocol):
         self._heard_at = self._state.now
         self.due.popleft()
         # Nobody will read what has come of the body.
-        exchange.body = b""
+        exchange.drop_body()
         if exchange.keeps_alive:
             self._update()
         elif self._reader.in_body or self.is_refused:
@@ -513,32 +479,26 @@ class HttpProtocol(asyncio.Protocol):
     def let_go(self, exchange: Exchange) -> None:
         # Not before: the application may hold a body, including one that was refused, until it has its turn.
         self._reader.let_go(exchange)
-        self._received.hold(self._reader.held_bytes + len(self._unparsed))
+        self._received.hold(self._reader.held_bytes + self._intake.size_bytes)
 
     def read_on(self) -> None:
         self._update_reading()
 
-    def _write_gathered(self) -> None:
-        """If an answer of this connection is among them: nothing may pass it."""
-        if self._batch == self._gathered.batch:
-            self._gathered.write()
-
     def _close(self) -> None:
-        self._write_gathered()
         self.transport.close()
 
     # What follows from all this.
 
     def _update(self) -> None:
         """After each change: go on, end the connection, or wait."""
-        is_quiet = not (self.waiting or self._unparsed or self._reader.in_body or self.read_paused)
+        is_quiet = not (self.waiting or self._intake.size_bytes or self._reader.in_body or self.read_paused)
         if (is_quiet and not (self.is_refused or self._is_closing)) or self.transport.is_closing() or self._is_over:
             return
-        if self._unparsed:
+        if self._intake.size_bytes:
             self._count_unparsed()
         elif self._is_closing:
             self._drop_unfinished()
-        if self.due or self.waiting or self._unparsed:
+        if self.due or self.waiting or self._intake.size_bytes:
             if self._may_go_on() and not self._is_scheduled:
                 self._is_scheduled = True
                 asyncio.get_running_loop().call_soon(self._go_on_scheduled)
@@ -554,11 +514,9 @@ class HttpProtocol(asyncio.Protocol):
         self._update_reading()
 
     def _may_go_on(self) -> bool:
-        if self.write_paused or self._waits_for_turn:
+        if self.write_paused or self._intake.waits:
             return False
-        if self.waiting and self._may_begin():
-            return True
-        return bool(self._unparsed) and not self.is_refused and self._may_parse()
+        return (bool(self.waiting) and self._may_begin()) or self._may_parse()
 
     def _go_on_scheduled(self) -> None:
         self._is_scheduled = False
@@ -566,7 +524,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _count_unparsed(self) -> None:
         try:
-            self._received.hold(self._reader.held_bytes + len(self._unparsed))
+            self._received.hold(self._reader.held_bytes + self._intake.size_bytes)
         except TooManyUnansweredBytes as refused:
             # Whatever has not begun is refused with it.
             self._drop_waiting()
@@ -574,9 +532,10 @@ class HttpProtocol(asyncio.Protocol):
 
     def _update_reading(self) -> None:
         newest = self._reader.newest
-        is_body_full = newest is not None and len(newest.body) > MAX_BUFFERED_BODY_BYTES
+        is_body_full = newest is not None and newest.body_bytes > MAX_BUFFERED_BODY_BYTES
+        is_late = self._intake.waits or self._intake.size_bytes > MAX_UNPARSED_BYTES
         # What a refused client sends is discarded: unread bytes would reset the connection.
-        pauses = not self.is_refused and (self.write_paused or is_body_full or len(self._unparsed) > PIECE_BYTES)
+        pauses = not self.is_refused and (self.write_paused or is_body_full or is_late)
         if pauses == self.read_paused or self.transport.is_closing():
             return
         self.read_paused = pauses
@@ -597,7 +556,7 @@ class HttpProtocol(asyncio.Protocol):
         What follows on it cannot be understood. `_update` must be called then.
         """
         self.is_refused = True
-        self._unparsed = b""
+        self._intake.clear()
         self._reader.since = None
         newest = self._unfinished()
         if newest is not None and newest.is_answering:
@@ -640,11 +599,10 @@ class HttpProtocol(asyncio.Protocol):
         """Close our side, and discard what the client still sends: unread bytes would reset the connection."""
         self.is_refused = self._is_over = True
         self._ends_at = self._state.now + LINGER_S
-        self._unparsed = b""
+        self._intake.clear()
         self._reader.since = None
         self._drop_waiting()
         self._received.hold(self._reader.held_bytes)
         self._update_reading()
-        self._write_gathered()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()

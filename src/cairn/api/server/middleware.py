@@ -17,6 +17,7 @@ from cairn.api.server.access import (
     RateLimiter,
     client_of,
     find_origin,
+    prober_of,
 )
 from cairn.api.server.http_heads import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
@@ -63,8 +64,6 @@ class Edge:
                 raise
             if preflight is not None:
                 await answer.send_whole(204, preflight, b"")
-            elif scope["path"] in PROBE_PATHS:
-                await self._app(scope, receive, answer)
             else:
                 await self._take_turns(scope, receive, answer, self.shares.clock() - began)
         except ClientDisconnect:
@@ -97,7 +96,7 @@ class Edge:
     async def _take_turns(self, scope: Scope, receive: Receive, answer: "_Answer", used_s: float) -> None:
         is_gone, serving = absence_in(receive), self._serve(scope, receive, answer)
         try:
-            await self.shares.run(client_in(scope), serving, queue_of(scope), is_gone, used_s)
+            await self.shares.run(account_of(scope), serving, queue_of(scope), is_gone, used_s)
         except asyncio.CancelledError:
             if not is_gone():
                 raise
@@ -166,7 +165,14 @@ def client_in(scope: Scope) -> str:
     return client_of(scope["client"][0]) if scope["client"] else ""
 
 
+def account_of(scope: Scope) -> str:
+    """Who is charged for the answer."""
+    return prober_of(client_in(scope)) if scope["path"] in PROBE_PATHS else client_in(scope)
+
+
 def queue_of(scope: Scope) -> QueueName:
+    if scope["path"] in PROBE_PATHS:
+        return "intake"
     return "submissions" if scope["method"] == "POST" and scope["path"] in SUBMISSION_PATHS else "reads"
 
 

@@ -2,9 +2,6 @@
 
 httptools parses. Its callbacks measure the head and the trailers, refuse what is ambiguous, find the client behind a
 proxy, and count the bytes. A request that is not in order stops the parser, and the connection refuses it.
-
-Programs send the same head again and again. So the head of a request for a hot route is remembered by its bytes
-(`KnownHeads`), and a request that has it, and whose body comes with it, need not be parsed again.
 """
 
 from collections import deque
@@ -17,12 +14,13 @@ from cairn.api.server.client_budgets import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import Client, Exchange, HttpConnection
 from cairn.api.server.http_heads import Header, check_framing, split_target
-from cairn.api.server.known_heads import GET, HEAD_END, NO_BODY
 from cairn.api.server.server_state import ServerState
 from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
 MAX_HEAD_BYTES = 64 * 1024
 """Limit for the request target and all headers, with the trailers of a chunked body."""
+MAX_HEADERS = 256
+"""Of a request. Programs send some ten, and proxies add some. What looks at all of them is bounded by that."""
 MAX_EMPTY_BYTES = 64
 """Limit for empty lines before a request: some clients send one after a body, and HTTP says to ignore it."""
 LINE_OVERHEAD = len(": \r\n")
@@ -48,7 +46,7 @@ class RequestReader:
         self._slot = slot
         self._received = received
         self._waiting = waiting
-        self._find_route, self._find_read = state.hot.find, state.hot.find_read
+        self._find_route = state.hot.find
         self._peer = peer
         self._address = peer[0] if peer is not None else ""
         self._payer = client_of(self._address)
@@ -56,22 +54,21 @@ class RequestReader:
         self._is_behind_proxy = state.proxies.trusts(self._address)
         """The client of each request is who its head names."""
         self._serves_probes_only = slot.is_for_probes
-        self._known_heads = state.known_heads
-        self._is_at_start = not self._serves_probes_only
-        """The parser has nothing of the next request, which may then pass it by. Never so where only probes may."""
         self.newest: Exchange | None = None
         """The latest request whose head is complete."""
         self.since: float | None = None
         """When the current request began to arrive."""
         self.in_body = False
-        self._target: list[bytes] = []
-        """In parts; empty outside of a head."""
-        self.on_url = self._target.append
+        self._target = bytearray()
+        """What has come of it; empty outside of a head."""
+        self.on_url = self._target.extend
         self._headers: list[Header] = []
+        self._header_bytes = 0
+        """Of these, counted as they arrive."""
         self._message_bytes = 0
         """Of the current request at most: with all of the piece that it begins in."""
         self._trailer_bytes = 0
-        """With the head, if that is large."""
+        """With the head."""
         self._idle_bytes = 0
         """Parsed since the last part of a request: of a line that is not complete yet, or of empty lines."""
         self.held_bytes = 0
@@ -99,10 +96,6 @@ class RequestReader:
 
     def feed(self, data: bytes) -> bytes | None:
         """Parse. Raises the refusal. Returns what follows a head that asks for an upgrade, if there is one."""
-        was_at_start = self._is_at_start
-        if was_at_start and self._take_known(data):
-            return None
-        self._is_at_start = False
         self._message_bytes += len(data)
         self._idle_bytes += len(data)
         is_parsed, rest = True, None
@@ -121,54 +114,14 @@ class RequestReader:
             raise self._take_objection()
         if self._idle_bytes or self._target or self.in_body:
             self._check_unfinished(data)
-        elif was_at_start and self.newest is not None and self.newest.keeps_alive:
-            # What is complete and ends with an empty line leaves nothing behind.
-            self._is_at_start = self._known_heads.learn(data, self.newest) or data.endswith(HEAD_END)
         return rest
-
-    def _take_known(self, data: bytes) -> bool:
-        """Take a whole request, and nothing else, whose head is known; of a GET, what follows the target.
-
-        False if it has to be parsed, or if its client has too many connections: the parser's way serves probes only.
-        Raises other refusals.
-        """
-        request = Exchange()
-        if data.startswith(GET):
-            try:
-                _, target, rest = data.split(b" ", 2)
-            except ValueError:
-                return False
-            known = self._known_heads.get(rest)
-            # Not of a POST, which its client has put behind the target of a GET.
-            if known is None or known.body_bytes != NO_BODY:
-                return False
-            route = self._find_read(target)
-            if route is None:
-                return False
-            request.method, request.target, request.route = "GET", target, route
-            _, request.headers, request.fields, _, _ = known
-        else:
-            head, end, body = data.partition(HEAD_END)
-            known = self._known_heads.get(head)
-            if known is None or not end or len(body) != known.body_bytes:
-                return False
-            request.method, request.body = "POST", body
-            request.target, request.headers, request.fields, _, request.route = known
-        request.connection, request.is_whole, request.is_plain = self._connection, True, True
-        request.client, request.address = self._peer, self._address
-        request.payer, request.is_limited = self._payer, self._is_limited
-        if self._is_behind_proxy and not self._find_client(request):
-            return False
-        self.newest = request
-        self._waiting.append(request)
-        return True
 
     def _check_unfinished(self, data: bytes) -> None:
         """Check what has come and is not a complete part of a request."""
         if self.since is None and (self._target or self.in_body or data[-self._idle_bytes :].strip(b"\r\n")):
             self.since = self._state.now
         if self._target:
-            size_bytes = size_of_head(b"".join(self._target), self._headers)
+            size_bytes = len(self._target) + self._header_bytes
             # Until the first header the target is among them.
             size_bytes = size_bytes + self._idle_bytes if self._headers else max(size_bytes, self._idle_bytes)
             if size_bytes > MAX_HEAD_BYTES:
@@ -205,19 +158,23 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._idle_bytes = 0
+        line_bytes = len(name) + len(value) + LINE_OVERHEAD
         if not self.in_body:
+            self._header_bytes += line_bytes
             self._headers.append((name.lower(), value))
+            if len(self._headers) > MAX_HEADERS:
+                self._object(HeadersTooLarge(f"the request has more than {MAX_HEADERS} headers"))
             return
         # Trailers are not used, and must not be read as headers.
-        self._trailer_bytes += len(name) + len(value) + LINE_OVERHEAD
+        self._trailer_bytes += line_bytes
         if self._trailer_bytes > MAX_HEAD_BYTES:
             self._object(_head_too_large())
 
     def on_headers_complete(self) -> None:
-        parser, parts, headers = self._parser, self._target, self._headers
-        target = parts[0] if len(parts) == 1 else b"".join(parts)
-        parts.clear()
-        self._headers = []
+        parser, headers, target = self._parser, self._headers, bytes(self._target)
+        head_bytes = len(target) + self._header_bytes
+        self._target.clear()
+        self._headers, self._header_bytes = [], 0
         request = Exchange()
         request.connection, request.method = self._connection, parser.get_method().decode()
         request.target, request.headers, request.fields = target, headers, dict(headers)
@@ -230,9 +187,11 @@ class RequestReader:
         request.is_upgrade = parser.should_upgrade()
         request.client, request.address = self._peer, self._address
         request.payer, request.is_limited = self._payer, self._is_limited
-        self._idle_bytes = self._trailer_bytes = 0
+        self._idle_bytes, self._trailer_bytes = 0, head_bytes
+        if head_bytes > MAX_HEAD_BYTES:
+            self._object(_head_too_large())
         if self._message_bytes > UNCOUNTED_BYTES:
-            self._measure(request)
+            self._hold(request, head_bytes)
         # What it takes is unambiguous.
         request.route = self._find_route(request)
         if request.route is None:
@@ -243,12 +202,6 @@ class RequestReader:
         self.in_body = True
         if not request.is_upgrade:
             self._waiting.append(request)
-
-    def _measure(self, request: Exchange) -> None:
-        self._trailer_bytes = head_bytes = size_of_head(request.target, request.headers)
-        if head_bytes > MAX_HEAD_BYTES:
-            self._object(_head_too_large())
-        self._hold(request, head_bytes)
 
     def _check(self, request: Exchange) -> None:
         """Object to a request that is ambiguous."""
@@ -287,9 +240,10 @@ class RequestReader:
         assert request is not None
         if not (request.is_upgrade or request.is_answered or request.disconnected):
             if self._message_bytes > UNCOUNTED_BYTES:
-                self._hold(request, len(body))
-            # No more than the connection reads ahead.
-            request.body = request.body + body if request.body else body
+                # With what came before it was large.
+                before_bytes = 0 if request.held_bytes else self._trailer_bytes + request.body_bytes
+                self._hold(request, before_bytes + len(body))
+            request.add_to_body(body)
             if request.has_begun:
                 request.wake()
 
@@ -302,12 +256,9 @@ class RequestReader:
         request = self.newest
         assert request is not None
         request.is_whole = True
+        request.join_body()
         if request.has_begun:
             request.wake()
-
-
-def size_of_head(target: bytes, headers: list[Header]) -> int:
-    return len(target) + sum([len(name) + len(value) + LINE_OVERHEAD for name, value in headers])
 
 
 def too_many_connections() -> TooManyConnections:

@@ -14,9 +14,7 @@ from cairn.api.server.access import RateLimiter
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
-from cairn.api.server.gathered_answers import GatheredAnswers
 from cairn.api.server.http_heads import CLOSE, NO_STORE, Header, encode_lines, whole_response
-from cairn.api.server.known_heads import KnownHeads
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 from cairn.domain.errors import NodeError
@@ -48,7 +46,6 @@ class ServerState:
         limiter: RateLimiter,
         shares: TimeShares,
         settings: Settings,
-        gathered: GatheredAnswers | None = None,
     ) -> None:
         self._view = view
         self.app = app
@@ -57,8 +54,6 @@ class ServerState:
         self.shares = shares
         self.proxies = TrustedProxies(settings)
         self.slots = ConnectionSlots(settings)
-        self.known_heads = KnownHeads()
-        self.gathered = gathered or GatheredAnswers()
         self.unanswered_bytes = ClientBudget(settings.max_unanswered_bytes)
         self._traffic = {route: metrics.HTTP.of_route(route) for route in metrics.ROUTES}
         self.max_message_bytes = settings.ws_max_message_bytes
@@ -83,7 +78,6 @@ class ServerState:
         shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
         self._clock.interval_s = self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
         self.unanswered_bytes.resize(settings.max_unanswered_bytes)
-        self.known_heads.clear()
         self.proxies.adjust(settings)
         self.limiter.adjust(settings)
         self.slots.adjust(settings)

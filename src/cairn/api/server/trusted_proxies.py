@@ -48,8 +48,6 @@ class TrustedProxies:
         self._networks = [ip_network(text) for text in settings.trusted_proxies]
         self.trusts = lru_cache(MAX_REMEMBERED)(self._is_listed)
         """Whether this address is one of theirs."""
-        # The requests of a client have the same headers again and again.
-        self._read = lru_cache(MAX_REMEMBERED)(self._read_headers)
 
     def __bool__(self) -> bool:
         return bool(self._networks)
@@ -74,9 +72,6 @@ class TrustedProxies:
         forwarded, x_forwarded_for = (b",".join(values) if values else None for values in lines.values())
         if len(forwarded or b"") > MAX_BYTES or len(x_forwarded_for or b"") > MAX_BYTES:
             raise MalformedRequest(f"Forwarded or X-Forwarded-For has more than {MAX_BYTES} bytes")
-        return self._read(forwarded, x_forwarded_for)
-
-    def _read_headers(self, forwarded: bytes | None, x_forwarded_for: bytes | None) -> str | None:
         found = set()
         if forwarded is not None:
             found.add(self._walk(_nodes_of(forwarded)))

@@ -16,9 +16,11 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from cairn import metrics
+from cairn.api.server.access import client_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.http_heads import RequestHead
+from cairn.api.server.intake import Intake
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_session import Session, scope_of
@@ -39,10 +41,12 @@ FAILED_LINGER_S = 5.0
 """The same for a client that broke the protocol, while what it still sends is discarded."""
 SHUTDOWN_LINGER_S = 1.5
 """The same when the node stops: less than the server waits for its connections to end."""
-PIECE_BYTES = 1_024
-"""Read at once: the shortest frame has six bytes, and becomes a message of some hundreds."""
+PIECE_BYTES = 256
+"""Parsed at once: the shortest frame has six bytes, and takes as long as thousands of a long one."""
 RECEIVE_BUFFER_BYTES = 32 * 1024
-"""Keeps what one client can send in one turn of the event loop, and so the time it takes from others, small."""
+"""Keeps what one client can send in one turn of the event loop small."""
+CONTROL_BYTES = 6
+"""Of a ping or a pong of a client, with its mask, besides its data."""
 MAX_FRAGMENTS = 1_024
 """Fragments of one message: empty ones would never reach the size limit."""
 
@@ -102,8 +106,12 @@ class EventsProtocol(asyncio.Protocol):
         self._response: Response | None = None
         """Accepts the handshake."""
         self._is_open = False
-        self._unread = b""
-        """Bytes that wait until the handshake is answered, or the application has read the messages before them."""
+        self._intake = Intake(state.shares, self.resume_reading, PIECE_BYTES)
+        """Waits until the handshake is answered, or the application has read the messages before it, too."""
+        self._payer = ""
+        """Whose time is used."""
+        self._is_broken = False
+        """The client broke the protocol: what it still sends means nothing."""
         self._message_bytes = 0
         """Of the message that is not complete yet."""
         self._unanswered_bytes = 0
@@ -177,7 +185,7 @@ class EventsProtocol(asyncio.Protocol):
         self._state.connections.discard(self)
         if self._slot is not None:
             self._slot.give_up()
-        self._unread = b""
+        self._intake.close()
         self._received.hold(0)
         if self._is_open:
             metrics.WEBSOCKETS.change(-1)
@@ -208,7 +216,7 @@ class EventsProtocol(asyncio.Protocol):
         self.writable.clear()
         self._is_full = True
         # Answers to its messages would pile up like events.
-        self._pause_reading()
+        self._update_reading()
         if not self.close_sent:
             self._deadlines.buffer_filled()
 
@@ -216,54 +224,64 @@ class EventsProtocol(asyncio.Protocol):
         self.writable.set()
         self._is_full = False
         self._deadlines.buffer_drained()
-        if self._session.has_read_all:
-            self.resume_reading()
+        self.resume_reading()
         if not self.paused:
             self._resume_listener()
 
-    def _pause_reading(self) -> None:
-        if self._is_reading and not self.transport.is_closing():
-            self._is_reading = False
-            self.transport.pause_reading()
-
     def all_answered(self) -> None:
         self._unanswered_bytes = 0
-        self._received.hold(len(self._unread) + self._message_bytes)
+        self._received.hold(self._intake.size_bytes + self._message_bytes)
 
     def resume_reading(self) -> None:
-        """Resume reading, unless answers pile up or the handshake must be answered first."""
-        may_read = self.close_sent or (self._is_open and not self._is_full)
-        if may_read and not self._is_reading and not self.transport.is_closing():
-            self._is_reading = True
-            self._read_on()
-            # Unless what had come before is enough for now.
-            if self._is_reading:
-                self.transport.resume_reading()
+        """Parse what has come, as far as that may be now, and read on once nothing of it is left."""
+        if self._may_take() and self._intake.size_bytes and not self._intake.waits and self._intake.begin(self._payer):
+            try:
+                self._take_pieces()
+            finally:
+                self._intake.end()
+        self._update_reading()
+
+    def _may_take(self) -> bool:
+        """Not while answers pile up or the handshake is not answered, and only as many messages as the application
+        can hold; after the close frame, what comes is looked through for the client's.
+        """
+        if self.transport.is_closing():
+            return False
+        return self.close_sent or (self._is_open and not self._is_full and self._session.has_read_all)
+
+    def _take_pieces(self) -> None:
+        while self._intake.size_bytes and self._may_take():
+            if self._state.shares.is_slice_over:
+                self._intake.wait(self._payer, "intake")
+                return
+            piece = self._intake.take()
+            self._message_bytes += len(piece)
+            self._take(piece)
+
+    def _update_reading(self) -> None:
+        reads = not self._intake.size_bytes and (self._may_take() or not self._is_open)
+        if reads == self._is_reading or self.transport.is_closing():
+            return
+        self._is_reading = reads
+        if reads:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
 
     # What the client sends.
 
     def data_received(self, data: bytes) -> None:
-        self._unread += data
-        if self._is_open:
-            self._read_on()
-        elif self.close_sent:
-            self._unread = b""
-        else:
-            # The client did not wait for the answer to its handshake; that must be written first.
-            self._pause_reading()
+        if self._is_broken or (self.close_sent and not self._is_open):
+            return
+        self._intake.put(data)
+        # The client may not have waited for the answer to its handshake; that must be written first.
+        self.resume_reading()
+        if self.close_sent:
+            self._message_bytes = 0
         try:
-            self._received.hold(len(self._unread) + self._message_bytes + self._unanswered_bytes)
+            self._received.hold(self._intake.size_bytes + self._message_bytes + self._unanswered_bytes)
         except TooManyUnansweredBytes as refused:
             self.close(CloseCode.TRY_AGAIN_LATER, refused.detail)
-
-    def _read_on(self) -> None:
-        """Read what has come, but only as many messages at once as the application can hold."""
-        while self._unread and (self.close_sent or self._session.has_read_all):
-            piece, self._unread = self._unread[:PIECE_BYTES], self._unread[PIECE_BYTES:]
-            self._message_bytes += len(piece)
-            self._take(piece)
-        if self._unread:
-            self._pause_reading()
 
     def _take(self, data: bytes) -> None:
         self._frames.receive_data(data)
@@ -280,13 +298,16 @@ class EventsProtocol(asyncio.Protocol):
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.PONG:
             self._deadlines.take_pong(bytes(frame.data))
+        if frame.opcode in (Opcode.PING, Opcode.PONG):
+            # It is answered, and no part of a message.
+            self._message_bytes -= CONTROL_BYTES + len(frame.data)
         elif frame.opcode is Opcode.CLOSE:
             # Either the answer to our close frame, or the client's own.
             if not self.close_sent:
                 self.write(b"".join(self._frames.data_to_send()))
                 self._end_session()
             self.transport.close()
-        elif frame.opcode is not Opcode.PING and not self.close_sent:
+        elif not self.close_sent:
             try:
                 message = self._messages.add(frame)
             except BrokenProtocol as broken:
@@ -297,10 +318,11 @@ class EventsProtocol(asyncio.Protocol):
                 self._unanswered_bytes += self._message_bytes
                 self._message_bytes = 0
                 self._session.put(message)
-                self._pause_reading()
 
     def _break_off(self) -> None:
         """The client broke the protocol."""
+        self._is_broken = True
+        self._intake.clear()
         self._begin_close(FAILED_LINGER_S)
         # Not closed at once: unread bytes would reset the connection, and the close frame would be lost.
         if self.transport.can_write_eof():
@@ -309,6 +331,7 @@ class EventsProtocol(asyncio.Protocol):
     # The handshake, and the application behind it.
 
     def begin(self, head: RequestHead, client: tuple[str, int] | None) -> None:
+        self._payer = client_of(client[0]) if client is not None else ""
         self._frames.receive_data(head.encode())
         requests = [event for event in self._frames.events_received() if isinstance(event, Request)]
         if not requests:

@@ -1,11 +1,12 @@
 """Who may ask, under which name, from which page, and how often."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
 from cairn.api.server import access
-from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin
+from cairn.api.server.access import MAX_HOST_BYTES, HostList, OriginList, RateLimiter, find_origin
 from cairn.config import Settings
 from cairn.domain.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 
@@ -55,12 +56,24 @@ def test_every_host_when_told_so() -> None:
     HostList(replace(Settings(), allowed_hosts=("*",))).check([(b"host", b"anything")], "1.1")
 
 
-def test_verdicts_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_REMEMBERED", 3)
+def test_nothing_of_a_host_is_kept_nor_is_a_long_one_looked_at() -> None:
     hosts = HostList(NODE)
-    for number in range(10):
-        assert not hosts.allows(b"evil%d" % number)
-    assert hosts.allows.cache_info().currsize <= 3
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            assert not hosts.allows(b"evil%d" % number + b"x" * 60_000)
+            assert hosts.allows(b"%d.localhost" % number)
+        assert tracemalloc.get_traced_memory()[0] < 60_000
+    finally:
+        tracemalloc.stop()
+    assert not hosts.allows(b"a" * (MAX_HOST_BYTES - 9) + b".localhost")
+    assert hosts.allows(b"a" * (MAX_HOST_BYTES - 10) + b".localhost")
+
+
+def test_only_what_is_a_host_is_one_of_the_usual_ones() -> None:
+    hosts = HostList(replace(NODE, host="::1"))
+    assert hosts.allows(b"[::1]:8645")
+    assert not hosts.allows(b"::1")
 
 
 def test_origins() -> None:

@@ -118,9 +118,9 @@ async def test_unfinished_bodies_of_one_client_are_refused_and_another_is_served
             server.pass_time(11)
             await wait_until(lambda: server.held_bytes == 0)
             answers = [await client.answer() for client in clients]
-            # What is refused counts until the application has heard of it, so it may be fewer than three.
+            # What is refused counts until the application has heard of it, so it may be a single one.
             late = [answer for answer in answers if answer.status == 408]
-            assert 1 <= len(late) <= 3
+            assert 1 <= len(late) < len(clients) / 2
             for answer in answers:
                 if answer not in late:
                     assert_refused(answer)
