@@ -28,12 +28,12 @@ from tests.support.rest_node import body_of, hash_of
 
 API = str(Path(cairn.api.__file__).parent)
 SCHEDULE = (
-    "http_protocol.py", "request_reader.py", "known_heads.py", "exchange.py", "server_state.py", "client_budgets.py",
-    "gathered_answers.py", "http_heads.py",
+    "http_protocol.py", "request_reader.py", "intake.py", "exchange.py", "server_state.py", "client_budgets.py",
+    "http_heads.py",
 )  # fmt: skip
 """Reads bytes, decides whose turn it is, and writes: what is served runs inside of it."""
 SERVES = {
-    "http_protocol.py _parse_piece", "http_protocol.py _begin_hot", "http_protocol.py _flush", "exchange.py run",
+    "http_protocol.py _parse", "http_protocol.py _begin_hot", "http_protocol.py _flush", "exchange.py run",
     "time_shares.py _steps",
 }  # fmt: skip
 """All that is done for a request is called by one of them."""
