@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from cairn.log import LineHandler
 from tests.nightly import has_nightly, is_nightly
 from tests.support.cometbft import BINARY, TOOLS
+from tests.support.forked import FORK_SERVER, ForkedPopen
 from tests.support.scratch import directory_on_disk, scratch_parent
 from tests.support.virtual_time import VirtualTimeLoop
 
@@ -32,6 +34,9 @@ settings.load_profile("cairn")
 # Every node that they start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# All tests start the program through it.
+vars(subprocess)["Popen"] = ForkedPopen
 
 # For `tmp_path`, and for what the tests start: on a disk, most of a unit test's time would be waiting for it.
 if "TMPDIR" not in os.environ and (scratch := scratch_parent()):
@@ -112,6 +117,11 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {}
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    FORK_SERVER.is_used = item.get_closest_marker("installed") is None
+
+
 def pytest_collection_finish() -> None:
     # What was imported and collected stays: the collector need not look at it again in every test.
     gc.collect()
@@ -122,7 +132,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The longest files first: of two workers that share the files out, the last one's would run alone."""
     wanted = config.getoption("nightly")
     if wanted != "too":
-        items[:] = [item for item in items if is_nightly(item.path, item.name.partition("[")[0]) is (wanted == "alone")]
+        items[:] = [item for item in items if is_nightly(item.path, item.name) is (wanted == "alone")]
     items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))
 
 
