@@ -60,7 +60,6 @@ class ForkServer:
         self._lock = threading.Lock()
         self._servers: dict[int, socket.socket] = {}
         """By the process that uses it: one that was forked from this one has its own."""
-        self._prctl = ctypes.CDLL(None).prctl
 
     def can_start(self, args: object, prepare: object, environment: Mapping[str, str] | None) -> bool:
         if not (sys.platform == "linux" and self.is_used and isinstance(args, list | tuple) and _is_ours(args)):
@@ -73,15 +72,16 @@ class ForkServer:
         with self._lock:
             server = self._servers.get(os.getpid()) or self._start_server()
             body = pickle.dumps(request)
+            prctl = ctypes.CDLL(None).prctl
             # Only now: what a node leaves behind when it is killed is nothing that a test waits for.
-            self._prctl(SUBREAPER, 1, 0, 0, 0)
+            prctl(SUBREAPER, 1, 0, 0, 0)
             try:
                 socket.send_fds(server, [len(body).to_bytes(LENGTH_BYTES)], files)
                 server.sendall(body)
                 pid = int.from_bytes(server.recv(LENGTH_BYTES))
                 done = server.recv(1)
             finally:
-                self._prctl(SUBREAPER, 0, 0, 0, 0)
+                prctl(SUBREAPER, 0, 0, 0, 0)
         if not done:
             raise RuntimeError("the server of forks has ended")
         return pid
@@ -145,8 +145,11 @@ class ForkedPopen(subprocess.Popen[Any]):
         errwrite: int,
         *rest: Any,
     ) -> None:
-        start_new_session = bool(rest[-2])
-        if shell or pass_fds or executable or not FORK_SERVER.can_start(args, preexec_fn, env):
+        _, *of_another, has_own_session, process_group = rest
+        is_plain = (
+            not (shell or pass_fds or executable) and of_another == [None, None, None, -1] and process_group == -1
+        )
+        if not is_plain or not FORK_SERVER.can_start(args, preexec_fn, env):
             super()._execute_child(  # type: ignore[misc]
                 *(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell),
                 *(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *rest),
@@ -156,7 +159,7 @@ class ForkedPopen(subprocess.Popen[Any]):
             args=[os.fsdecode(arg) for arg in args],
             environment=dict(os.environ if env is None else env),
             directory=os.fspath(cwd or os.getcwd()),
-            has_own_session=start_new_session,
+            has_own_session=bool(has_own_session),
             limits={limit: resource.getrlimit(limit) for limit in LIMITS},
             prepare=preexec_fn,
         )
