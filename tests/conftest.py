@@ -17,7 +17,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from cairn.log import LineHandler
-from tests.nightly import has_nightly, is_nightly
+from tests.nightly import has_nightly, is_nightly, is_sweep
 from tests.support.cometbft import BINARY, TOOLS
 from tests.support.forked import FORK_SERVER, ForkedPopen
 from tests.support.scratch import directory_on_disk, scratch_parent
@@ -131,8 +131,10 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: of two workers that share the files out, the last one's would run alone."""
     wanted = config.getoption("nightly")
-    if wanted != "too":
-        items[:] = [item for item in items if is_nightly(item.path, item.name) is (wanted == "alone")]
+    if wanted == "without":
+        items[:] = [item for item in items if not is_nightly(item.path, item.name)]
+    if wanted == "alone":
+        items[:] = [item for item in items if is_nightly(item.path, item.name) or is_sweep(item.path)]
     items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))
 
 

@@ -78,15 +78,14 @@ NIGHTLY = {
     "e2e/network/test_state_sync.py",
     "e2e/network/test_upgrade.py",
     "e2e/network/test_validators.py",
-    # Every alteration of every kind; others sample them.
-    "proofs/test_alterations.py",
     "integration/test_damaged_starts.py",
-    "integration/test_swapped_proofs.py",
     "simulation/test_simulation.py::test_the_seeds_that_failed_once_pass[2]",
     "simulation/test_simulation.py::test_the_seeds_that_failed_once_pass[3]",
     "simulation/test_simulation.py::test_the_seeds_that_failed_once_pass[4]",
     "simulation/test_simulation.py::test_the_seeds_that_failed_once_pass[5]",
 }
+SWEEPS = {"proofs/test_alterations.py", "integration/test_swapped_proofs.py"}
+"""Both run these: `make test` a sample (tests/support/sweeps.py), `make test-all` everything."""
 
 
 def is_nightly(path: Path, test: str = "") -> bool:
@@ -96,6 +95,12 @@ def is_nightly(path: Path, test: str = "") -> bool:
     return any(str(place) in NIGHTLY for place in named)
 
 
+def is_sweep(path: Path) -> bool:
+    return str(path.relative_to(TESTS)) in SWEEPS
+
+
 def has_nightly(path: Path) -> bool:
-    """Whether any test of the file is listed."""
-    return is_nightly(path) or any(name.startswith(f"{path.relative_to(TESTS)}::") for name in NIGHTLY)
+    """Whether any test of the file is for `make test-all`."""
+    return (
+        is_nightly(path) or is_sweep(path) or any(name.startswith(f"{path.relative_to(TESTS)}::") for name in NIGHTLY)
+    )

@@ -69,10 +69,11 @@ GROUPS = {
         Part("node", f"pytest -q {SPREAD} --nightly=without $PYTEST_ARGS {NODE}"),
         Part("network", f"pytest -q {SPREAD} --nightly=without $PYTEST_ARGS tests/e2e/network"),
     ),
+    # Sweeps take samples without SWEEP_ALL.
     "nightly": (
         Part("programs", "sh tools/programs.sh"),
         Part("types on macOS", "mypy --platform darwin --cache-dir .mypy_cache/darwin src examples"),
-        Part("nightly node", f"pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS {NODE}"),
+        Part("nightly node", f"SWEEP_ALL=1 pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS {NODE}"),
         Part("nightly network", f"pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS tests/e2e/network"),
     ),
     "interop": (
