@@ -4,10 +4,12 @@ import gc
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ if "TMPDIR" not in os.environ and (scratch := scratch_parent()):
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
 
 RECURSION_LIMIT = 1_000
+USUAL_PORTS = (*range(8645, 8660), 9090, 9093, 9100, 26656, 26657, 26658, 26660)
+"""Of nodes, networks, witnesses, CometBFT and Prometheus."""
 LONG_FILES = (
     "test_production_page.py", "test_operator_pages.py", "test_containers_page.py", "test_schemathesis.py",
     "test_forward.py", "test_alerts.py", "test_upgrade.py", "test_troubleshooting_page.py", "test_store_follower.py",
@@ -54,7 +58,7 @@ LONG_FILES = (
     "test_greedy.py", "test_join.py", "test_double_signing.py", "test_store_snapshot.py", "test_postgresql_page.py",
     "test_watch.py", "test_lying_node.py", "test_reconnect.py", "test_rest_worker.py", "test_damaged_directory.py",
     "test_damaged_starts.py", "test_soak.py", "test_bench.py", "test_http_differential.py", "test_send_page.py",
-    "test_shop.py", "test_supervisor.py",
+    "test_shop.py", "test_supervisor.py", "test_chain_lives.py",
 )  # fmt: skip
 WITHOUT_SHARED_NODES = {
     "test_simulation.py", "test_defects.py", "test_kills.py", "test_hangs.py", "test_fresh_seeds.py", "test_crash.py",
@@ -80,6 +84,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         wanted == "alone" and is_test and not has_nightly(collection_path)
     )
     return is_out or None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _usual_ports_are_taken() -> Iterator[None]:
+    """By a node that runs here, as far as a test can tell: it has to choose others. Nobody listens there."""
+    taken = [socket.socket() for _ in USUAL_PORTS]
+    for held, port in zip(taken, USUAL_PORTS, strict=True):
+        # By such a node, or by another process that runs tests.
+        with suppress(OSError):
+            held.bind(("", port))
+    yield
+    for held in taken:
+        held.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

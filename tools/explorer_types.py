@@ -46,6 +46,9 @@ def _type_of(schema: Json) -> str:
             return "boolean"
         case {"type": "integer"}:
             return "bigint"
+        case {"type": "number"}:
+            # Written with a fraction, even if that is 0: so the explorer reads no bigint.
+            return "number"
         case {"type": "string"}:
             return "string"
         case {"type": "object"}:

@@ -361,6 +361,12 @@ BACKUP_TIME = Gauge(
     PAGE, "cairn_backup_timestamp_seconds", "When the latest backup was made by `cairn backup`; as of 30 s ago at most."
 )
 
+HAND_OVER_REFUSED = Gauge(
+    PAGE,
+    "cairn_signing_key_not_on_disk",
+    "1 while the node does not hand over to its next signing key, because it cannot read that back from its file.",
+)
+
 CORE_HEARTBEAT = Gauge(
     PAGE, "cairn_core_heartbeat_timestamp_seconds", "When the core's event loop last ran, by the machine's clock."
 )

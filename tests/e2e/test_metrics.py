@@ -77,6 +77,7 @@ def test_the_page_of_a_node_is_as_prometheus_wants_it_and_has_every_series(watch
     shown = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in page.names}
     only_elsewhere = {
         "cairn_backup_timestamp_seconds",
+        "cairn_signing_key_not_on_disk",
         "cairn_certificate_expiry_timestamp_seconds",
         "cairn_peers",
         "cairn_chain_catching_up",

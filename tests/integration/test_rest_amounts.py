@@ -1,13 +1,16 @@
 """`?amounts=string`: the same answers, with every amount as a string of digits."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cairn.api.bodies import AMOUNT_FIELDS
-from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
 from tests.support.described import assert_described
 from tests.support.public import assert_problem
-from tests.support.rest_node import RestNode, body_of, hash_of, without
+from tests.support.rest_node import RestNode, body_of, hash_of, rest_node, without
 
 SENDER = "0x" + ACCOUNTS[0].hex()
 LARGE = 9_000 * 10**18 + 1
@@ -57,6 +60,16 @@ async def test_the_link_to_the_next_page_keeps_the_form_of_amounts(node: RestNod
     first = await node.get("/mempool?limit=1&amounts=string")
     second = await node.get(first.links["next"]["url"])
     assert [type(item["value"]) for item in (*first.json(), *second.json())] == [str, str]
+
+
+@pytest.mark.parametrize("block_time_s", [0.0, 0.25, 3.0])
+async def test_the_chain_says_its_block_time_as_a_number(tmp_path: Path, block_time_s: float) -> None:
+    async with rest_node(tmp_path, settings(block_time_s=block_time_s)) as node:
+        for query in ("", "?amounts=string"):
+            answer = await node.get(f"/chain{query}")
+            assert_described(answer)
+            # Never as an integer: a client whose integers are another type would have two types for it.
+            assert f'"blockTime":{block_time_s!r},'.encode() in answer.content
 
 
 async def test_an_unknown_form_of_amounts_is_refused_before_any_waiting(node: RestNode) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cairn import time_shares
 from cairn.api.next_nonces import NextNonces
@@ -33,6 +34,16 @@ def name(number: int) -> str:
 def stream_of(node: RestNode, search: Search) -> AsyncIterator[bytes]:
     served = accounts.Accounts(NextNonces(node.core, node.view), node.view)
     return served._stream(search, None, lambda answer: answer, None)
+
+
+class OldClient(httpx.ASGITransport):
+    """Asks over HTTP/1.0, as nginx does unless it is told otherwise."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        async def old(scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, "http_version": "1.0"}, receive, send)
+
+        super().__init__(old)
 
 
 async def make_blocks(node: RestNode, blocks: Sequence[Sequence[tuple[int, int]]] = BLOCKS) -> None:
@@ -418,3 +429,15 @@ async def test_a_malformed_request_for_accounts_is_refused(
 
 async def test_accounts_of_a_block_that_is_not_there_yet_are_not_found(node: RestNode) -> None:
     assert_problem(await node.post({"addresses": [], "height": 9}, "/accounts"), 404, "BLOCK_NOT_FOUND")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", [f"/account/{name(0)}/txs", "/block/1?transactions=full"])
+async def test_lines_are_refused_where_a_part_of_them_would_look_whole(node: RestNode, method: str, path: str) -> None:
+    await make_blocks(node)
+    async with httpx.AsyncClient(transport=OldClient(node.app), base_url="http://localhost") as old:
+        answer = await old.request(method, path, headers={"accept": LINES})
+        assert answer.status_code == 400
+        if method == "GET":
+            assert "proxy_http_version 1.1" in assert_problem(answer, 400, "MALFORMED_REQUEST")["detail"]
+        assert (await old.request(method, path)).status_code == 200, "a part of JSON is no JSON"

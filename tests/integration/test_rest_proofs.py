@@ -482,8 +482,11 @@ async def test_a_pruned_node_proves_what_its_blocks_show(node: RestNode) -> None
     detail = await refused(node, f"/account/{SENDER}/statement?from=2", 404, "BLOCK_NOT_KEPT")
     assert "begin at block 3 at the earliest" in detail
     third = "0x" + ACCOUNTS[2].hex()
+    # What the oldest block did to whom cannot be proven any more: no import of this chain could.
     statement = await proven(node, f"/account/{third}/statement", ProvenStatement)
-    assert statement.first == BASE
+    assert statement.first == BASE + 1
+    detail = await refused(node, f"/account/{third}/proof?height={BASE - 1}", 404, "BLOCK_NOT_KEPT")
+    assert f"it can from block {BASE} on" in detail
     # Of one that nobody named, all of history.
     assert (await proven(node, f"/account/{STRANGER}/statement?from=0", ProvenStatement)).first == 0
     assert (await proven(node, "/history/proof", ProvenHistory)).first.header.height == BASE

@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from cairn.domain.transactions import encode_record
 from cairn.domain.types import Tx, TxHash
-from cairn.store.journal import KeptAnswer
 from cairn.store.segment import list_segments, segment_path
 from tests.support.journals import open_journal
 from tests.support.transfers import transfer
@@ -34,9 +33,6 @@ class JournalMachine(RuleBasedStateMachine):
         self.drops: set[TxHash] = set()
         self.synced_left: set[TxHash] = set()
         self.left: set[TxHash] = set()
-        self.answers: dict[bytes, KeptAnswer] = {}
-        self.synced_answers: dict[bytes, KeptAnswer] = {}
-        self.forgotten: set[bytes] = set()
 
     @rule(drawn=st.lists(data_fields, min_size=1, max_size=12))
     def add(self, drawn: list[bytes]) -> None:
@@ -46,26 +42,9 @@ class JournalMachine(RuleBasedStateMachine):
             self.journal.append_add(tx.nonce, tx, encode_record(tx))
             self.appended[tx.hash] = tx
 
-    @rule(data=data_fields)
-    def answer(self, data: bytes) -> None:
-        """A transaction whose request had an idempotency key."""
-        self.add([data])
-        tx_hash, tx = list(self.appended.items())[-1]
-        key = tx.nonce.to_bytes(32, "big")
-        self.answers[key] = KeptAnswer(key, b"r" * 32, tx_hash, bool(tx.nonce % 2), tx.nonce, 5)
-        self.journal.append_answer(self.answers[key])
-
-    @precondition(lambda self: self.answers.keys() - self.forgotten)
-    @rule(data=st.data())
-    def forget(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.answers.keys() - self.forgotten)))
-        self.journal.settle_answer(key)
-        self.forgotten.add(key)
-
     @rule()
     def sync(self) -> None:
         self.journal.sync()
-        self.synced_answers = dict(self.answers)
         self.synced, self.synced_drops, self.synced_left = dict(self.appended), set(self.drops), set(self.left)
 
     @precondition(lambda self: self.appended.keys() - self.settled)
@@ -128,13 +107,8 @@ class JournalMachine(RuleBasedStateMachine):
         segment_path(torn, last).write_bytes(after[:cut] + old[cut:])
         journal = open_journal(torn, SEGMENT, 3)
         found = {entry.tx.hash for entry in journal.recovered}
-        answered = {answer.tx_hash for answer in journal.recovered_answers}
         journal.close()
         shutil.rmtree(torn)
-        # Both or none.
-        alive = {tx_hash for tx_hash in self.synced if tx_hash not in self.settled | self.synced_drops}
-        expected = {answer.tx_hash for key, answer in self.answers.items() if key not in self.forgotten}
-        assert expected & alive & found <= answered <= found | self.settled | self.synced_drops
         assert found in (
             self.possible(found, synced, synced_drops),
             self.possible(found, self.synced, self.synced_drops),
@@ -151,11 +125,6 @@ class JournalMachine(RuleBasedStateMachine):
         hashes = {tx.hash for tx in found}
         assert all(tx == self.synced[tx.hash] for tx in found)
         assert hashes == self.possible(hashes, self.synced, self.synced_drops)
-        answers = self.journal.recovered_answers
-        keys = [answer.key for answer in answers]
-        assert keys == [key for key in self.synced_answers if key in keys], "in their order"
-        assert {*self.synced_answers} - self.forgotten <= {*keys}
-        assert all(answer == self.synced_answers[answer.key] for answer in answers)
         order = list(self.synced)
         assert [tx.hash for tx in found] == sorted(hashes, key=order.index)
         assert [entry.received_at for entry in self.journal.recovered] == [tx.nonce for tx in found]
@@ -164,11 +133,6 @@ class JournalMachine(RuleBasedStateMachine):
         for tx in found:
             if tx.hash in self.settled:
                 self.journal.settle(tx.hash)
-        for key in keys:
-            if key in self.forgotten:
-                self.journal.settle_answer(key)
-        self.answers = {answer.key: answer for answer in answers}
-        self.synced_answers = dict(self.answers)
         self.synced = {tx.hash: tx for tx in found}
         self.appended = dict(self.synced)
         self.drops, self.left = set(self.synced_drops), set(self.synced_left)

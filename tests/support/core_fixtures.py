@@ -9,6 +9,7 @@ from cairn.board import Board
 from cairn.config import Settings
 from cairn.core import opening
 from cairn.core.gateway import MempoolListener
+from cairn.core.idempotency_keys import IdempotencyKeys
 from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.transactions import sign_draft
@@ -83,9 +84,12 @@ def open_core(
     keys: Mapping[Address, bytes] = KEYS,
     genesis: Genesis | None = None,
     board: Board | None = None,
+    idempotency_keys: IdempotencyKeys | None = None,
 ) -> Core:
-    chosen = genesis or dev_genesis()
-    return opening.open_core(chosen, directory, node_settings or settings(), keys, listener or Told(), board=board)
+    chosen, told = genesis or dev_genesis(), listener or Told()
+    return opening.open_core(
+        chosen, directory, node_settings or settings(), keys, told, board=board, idempotency_keys=idempotency_keys
+    )
 
 
 @asynccontextmanager
@@ -95,8 +99,11 @@ async def opened_core(
     listener: MempoolListener | None = None,
     genesis: Genesis | None = None,
     board: Board | None = None,
+    idempotency_keys: IdempotencyKeys | None = None,
 ) -> AsyncIterator[Core]:
-    core = open_core(directory, node_settings, listener, genesis=genesis, board=board)
+    core = open_core(
+        directory, node_settings, listener, genesis=genesis, board=board, idempotency_keys=idempotency_keys
+    )
     core.start()
     try:
         yield core

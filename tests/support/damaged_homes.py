@@ -14,7 +14,7 @@ from cairn.domain.types import ZERO_ADDRESS
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.directory import journal_path
-from cairn.store.journal import Journal, JournalEntry, KeptAnswer
+from cairn.store.journal import Journal, JournalEntry
 from cairn.store.keys import FAMILIES, META, PROBE_KEY
 from tests.support.core_fixtures import signed
 from tests.support.disk import database_of, flush
@@ -36,7 +36,6 @@ class Found:
 
     chain: Content
     pending: list[JournalEntry]
-    answers: list[KeptAnswer]
     dev: object
 
 
@@ -71,7 +70,7 @@ def start(directory: Path, genesis: Genesis) -> Found:
         try:
             content = {family: list(database_of(chain).scan(family)) for family in FAMILIES}
             content[META] = [entry for entry in content[META] if entry[0] != PROBE_KEY]
-            return Found(content, journal.recovered, journal.recovered_answers, DevDirectory(directory).state)
+            return Found(content, journal.recovered, DevDirectory(directory).state)
         finally:
             journal.close()
     finally:
@@ -103,8 +102,6 @@ def _accept(journal: Journal, *nonces: int) -> None:
     for nonce in nonces:
         tx = signed(nonce, data=data_by_number(nonce))
         journal.append_add(7, tx, encode_record(tx))
-        if nonce % 2:
-            journal.append_answer(KeptAnswer(tx.hash[::-1], b"r" * 32, tx.hash, False, 7, 0))
         journal.sync()
 
 

@@ -96,8 +96,8 @@ class Written:
 
 
 class DirectConnection:
-    def __init__(self, state: ServerState) -> None:
-        self._written = Written()
+    def __init__(self, state: ServerState, written: Written | None = None) -> None:
+        self._written = written or Written()
         self._connection = HttpProtocol(state)
         self._connection.connection_made(cast(asyncio.Transport, self._written))
 
@@ -105,6 +105,9 @@ class DirectConnection:
         """The answer, if it comes before anything else happens. Else `answer` waits for it."""
         self._connection.data_received(request)
         return self._written.take()
+
+    def send(self, data: bytes) -> None:
+        self._connection.data_received(data)
 
     async def answer(self) -> Answer:
         async with asyncio.timeout(PATIENCE_S):
@@ -133,9 +136,9 @@ class DirectWorker(DirectConnection):
         """From now on no answer takes any time."""
         self._state.shares.clock = repeat(0.0).__next__
 
-    def connect(self) -> DirectConnection:
+    def connect(self, written: Written | None = None) -> DirectConnection:
         """One more connection."""
-        return DirectConnection(self._state)
+        return DirectConnection(self._state, written)
 
     def meet(self, core: Core) -> None:
         """Hear what the link tells of a core that has just opened the chain."""

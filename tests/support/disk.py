@@ -6,14 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cairn.store.directory import watermark_path
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 from cairn.store.snapshot import Restore
+from cairn.store.watermark import StoreBounds, Watermark
 
 
 def database_of(store: ChainReader | Restore) -> Database:
     """For what no reader of a chain may do: to damage it, to look at its keys, or to make it write."""
     return store._database
+
+
+def bounds_of(directory: Path) -> StoreBounds:
+    """What the watermark in a data directory says."""
+    watermark = Watermark.follow(watermark_path(directory))
+    try:
+        return watermark.bounds()
+    finally:
+        watermark.close()
 
 
 def only_file(directory: Path, pattern: str) -> Path:

@@ -60,7 +60,7 @@ class PoolNode:
 
     async def chain(self) -> Chain:
         head, size = Head(0, "0x", 0), MempoolSize(0, 0, 0)
-        return Chain(CHAIN_ID, GAS_PRICE, RULES.block_gas_limit, RULES.max_data_bytes, "embedded", "0", head, size)
+        return Chain(CHAIN_ID, GAS_PRICE, RULES.block_gas_limit, 1.0, RULES.max_data_bytes, "embedded", "0", head, size)
 
     async def account(self, address: str) -> AccountState:
         key = parse_address(address, "address")

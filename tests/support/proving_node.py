@@ -121,6 +121,7 @@ class ProvingNode(ToyNode):
             "chainId": self.chain.chain_id,
             "gasPrice": self.chain.gas_price,
             "blockGasLimit": 30_000_000,
+            "blockTime": 1.0,
             "maxDataBytes": 256,
             "head": {"blockHeight": self.height, "hash": hexed(block.hash), "timestamp": block.time},
             "mempool": {"pending": 0, "queued": 0, "limit": 1},

@@ -1,6 +1,6 @@
 """A chain of a network in which a test decides the blocks, and CometBFT's headers of it, signed with real keys."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -83,8 +83,10 @@ class SignedChain:
         self.steps = ValidatorSteps(self.store, self.rpc, self._count)
         self.certificates = Certificates(self.store, self.steps, self.rpc)
 
-    def reopen(self) -> None:
+    def reopen(self, directory: Path | None = None) -> None:
+        """Open the store again, or that of another node."""
         self.store.close()
+        self._directory = directory or self._directory
         self.open()
 
     def _count(self) -> None:
@@ -94,10 +96,16 @@ class SignedChain:
         """Who signs CometBFT's header of this height: a block acts two heights later."""
         return self._sets[max(0, height - 2)]
 
-    def decide(self, *txs: Tx, powers: Mapping[int, int] | None = None, is_known: bool = True) -> int:
+    def decide(
+        self,
+        *txs: Tx,
+        powers: Mapping[int, int] | None = None,
+        is_known: bool = True,
+        absent: Sequence[bytes] | None = None,
+    ) -> int:
         """A block of these transactions, or one that sets the validators. Returns its height.
 
-        Unless `is_known`, the node ends before it has looked at it.
+        Unless `is_known`, the node ends before it has looked at it. `absent` did not vote on the block before.
         """
         before = self.store.governance
         assert before is not None
@@ -114,7 +122,7 @@ class SignedChain:
             }
             change = before, msgspec.structs.replace(before, **after)
         outcome = self._blocks.build(txs, 0, Address(bytes(20)), change)
-        self._blocks.hold(outcome)
+        self._blocks.hold(outcome, absent)
         self._blocks.commit()
         assert self.store.governance is not None
         self._sets.append(in_engine_order((each.public_key, each.power) for each in self.store.governance.validators))

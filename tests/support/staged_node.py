@@ -120,6 +120,7 @@ class StagedNode:
             "chainId": self.chain.chain_id,
             "gasPrice": self.chain.gas_price,
             "blockGasLimit": 30_000_000,
+            "blockTime": 1.0,
             "maxDataBytes": 256,
             "engine": "embedded",
             "version": "0",

@@ -12,7 +12,7 @@ from cairn.domain.transition import BlockOutcome, build_block
 from cairn.domain.types import Address, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path
-from cairn.store.journal import Journal, KeptAnswer
+from cairn.store.journal import Journal
 from cairn.store.signing_key import SigningKey
 from tests.support.core_fixtures import ACCOUNTS, signed, signed_of_each_type
 from tests.support.signed_chain import FOUR, SignedChain
@@ -47,7 +47,6 @@ def lone_home(directory: Path) -> VerifiedHome:
     for nonce in range(9, 14):
         tx = signed(nonce, data=data_by_number(nonce))
         journal.append_add(7, tx, encode_record(tx))
-        journal.append_answer(KeptAnswer(tx.hash[::-1], b"r" * 32, tx.hash, False, 7, 0))
         journal.sync()
     journal.close()
     chain.close()
@@ -80,10 +79,10 @@ def network_home(directory: Path) -> VerifiedHome:
     return VerifiedHome(directory, genesis)
 
 
-def restored_home(directory: Path) -> VerifiedHome:
-    """A node of a network that began with a snapshot."""
+def restored_home(directory: Path, height: int = 4) -> VerifiedHome:
+    """A node of a network that began with a snapshot of this height."""
     giving = open_chain(directory.with_name("giving"))
-    grow_signed(giving, 4)
+    grow_signed(giving, height)
     parcel = take_snapshot(giving)
     giving.close()
     chain = open_chain(directory)

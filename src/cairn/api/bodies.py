@@ -19,6 +19,7 @@ from cairn.domain.errors import (
     ApiError,
     BodyTooLarge,
     Internal,
+    MalformedRequest,
     MethodNotAllowed,
     NodeError,
     UnsupportedMediaType,
@@ -127,7 +128,8 @@ class StreamedResponse(Response):
     """An answer that is sent as it is made, so that it is never in memory as a whole.
 
     A client that reads slowly is waited for. An error before the first piece is answered as usual; a later one breaks
-    the connection before the end of the body.
+    the connection before the end of the body. What ends without its end must not look whole, however it was cut, so
+    lines, of which any number makes sense, are sent in HTTP's chunks only. Of JSON, a part makes none.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes], headers: Mapping[str, str], media_type: str) -> None:
@@ -138,6 +140,11 @@ class StreamedResponse(Response):
         self.init_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.media_type == NDJSON_MEDIA_TYPE and scope["http_version"] == "1.0":
+            raise MalformedRequest(
+                "over HTTP/1.0, lines that break off would look like all of them: use HTTP/1.1 (behind nginx: "
+                "proxy_http_version 1.1), or ask for JSON"
+            )
         first = b"" if scope["method"] == "HEAD" else await anext(self._pieces, b"")
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         if scope["method"] != "HEAD":

@@ -1,23 +1,24 @@
 """The heads of answers that are given without the application, made once for all."""
 
-import structlog
+import asyncio
+from collections.abc import Callable
 
 from cairn.api.bodies import IMMUTABLE, REVALIDATE, encode_problem
+from cairn.api.failures import error_of
 from cairn.api.server.access import OriginList
 from cairn.api.server.exchange import AnswerFuture, Exchange
 from cairn.api.server.http_heads import NO_STORE, STATUS_LINES, Header, encode_lines, whole_response
-from cairn.domain.errors import Internal, NodeError, ShuttingDown
+from cairn.domain.errors import Fatal
 
 JSON: Header = (b"content-type", b"application/json")
-
-log = structlog.get_logger("cairn.api")
 
 
 class Heads:
     """The heads of a route's answers, made again whenever the common headers change."""
 
-    def __init__(self, origins: OriginList, for_wallets: bool) -> None:
+    def __init__(self, origins: OriginList, on_fatal: Callable[[Fatal], None], for_wallets: bool) -> None:
         self._origins = origins
+        self._on_fatal = on_fatal
         self._for_wallets = for_wallets
         self._headers: list[Header] = []
         self._common_lines = b""
@@ -42,18 +43,16 @@ class Heads:
     def _start(self, caching: Header) -> bytes:
         return STATUS_LINES[200] + self._common_lines + encode_lines([JSON, *self._headers, caching])
 
-    def problem(self, request: Exchange, error: NodeError) -> bytes:
-        """The whole answer."""
+    def failed(self, request: Exchange, failure: BaseException) -> bytes:
+        """The whole answer to a request that was refused, or that could not be served."""
+        error = error_of(failure, self._on_fatal, method=request.method, path=request.target.decode("latin-1"))
         request.is_plain = False
         request.status, headers, body = encode_problem(error)
         return whole_response(self._common_lines, request.status, [*headers, NO_STORE, *self._headers], body)
 
     def failure_of(self, request: Exchange, answering: AnswerFuture) -> bytes:
         """The whole answer, where there is no result."""
-        if answering.cancelled():
-            return self.problem(request, ShuttingDown("the node is shutting down"))
-        failure = answering.exception()
-        if not isinstance(failure, NodeError):
-            log.error("a request failed", exc_info=failure)
-            failure = Internal(str(failure))
-        return self.problem(request, failure)
+        # Raised, it would get a traceback, which would keep it.
+        failure = asyncio.CancelledError() if answering.cancelled() else answering.exception()
+        assert failure is not None
+        return self.failed(request, failure)

@@ -25,9 +25,9 @@ from cairn.api.server.exchange import AnswerFuture, Exchange, HotRoute
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.answers import Probe
-from cairn.domain.errors import NodeError
 from cairn.time_shares import QueueName, TimeShares, never
 
+RPC = b"/rpc"
 MAX_HOT_BODY_BYTES = 4_096
 """A transaction has some 450 bytes, and most calls have fewer."""
 HASH_DIGITS = 64
@@ -84,11 +84,8 @@ class SubmitRoute:
     def _start(self, start: bytes) -> bytes:
         return self._heads.ok + b"%d\r\n\r\n" % (len(start) + HASH_DIGITS + len(_END)) + start
 
-    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
-        try:
-            return self._submitter.admit_complete(request.body)
-        except NodeError as refused:
-            return self._heads.problem(request, refused)
+    def begin(self, request: Exchange, used_s: float) -> AnswerFuture | None:
+        return self._submitter.admit_complete(request.body)
 
     def answer(self, request: Exchange, answering: AnswerFuture) -> Sequence[bytes]:
         if answering.cancelled() or answering.exception() is not None:
@@ -116,6 +113,7 @@ class CallRoute:
         self._heads = heads
 
     def begin(self, request: Exchange, used_s: float) -> AnswerFuture | bytes | None:
+        self.traffic = self._traffic
         call, shares, payer = find_call(request.body), self._shares, request.payer
         if call is None:
             # A batch, or something unusual.
@@ -136,7 +134,6 @@ class CallRoute:
                         method.answered.count()
                 except Exception as failure:
                     begun = self._calls.refuse(call, failure)
-                    self.traffic = self._traffic
                 shares.end(payer, queue, began, used_s)
                 if begun is None:
                     return self._nothing(request)
@@ -182,11 +179,12 @@ class HotRoutes:
     ) -> None:  # fmt: skip
         self._hosts = hosts
         self._max_body_bytes = min(settings.max_body_bytes, settings.max_batch_body_bytes, MAX_HOT_BODY_BYTES)
-        self._rest_heads, self._rpc_heads = Heads(origins, for_wallets=False), Heads(origins, for_wallets=True)
+        self._rest_heads = Heads(origins, view.fail, for_wallets=False)
+        self._rpc_heads = Heads(origins, view.fail, for_wallets=True)
         self._submit = SubmitRoute(submitter, self._rest_heads)
         self._posts: dict[bytes, HotRoute] = {
             b"/tx": self._submit,
-            b"/rpc": CallRoute(calls, limiter, shares, self._rpc_heads),
+            RPC: CallRoute(calls, limiter, shares, self._rpc_heads),
         }
         self._health = HealthRoute(self._rest_heads)
         self.find_read = ReadRoutes(view, nonces, self._rest_heads, {b"/health": self._health}).find
@@ -196,6 +194,10 @@ class HotRoutes:
         self._rpc_heads.refresh(common_lines)
         self._submit.refresh()
         self._health.refresh()
+
+    def failed(self, request: Exchange, failure: BaseException) -> bytes:
+        heads = self._rpc_heads if request.target == RPC else self._rest_heads
+        return heads.failed(request, failure)
 
     def find(self, request: Exchange) -> HotRoute | None:
         """The route, unless something in the head needs more work."""

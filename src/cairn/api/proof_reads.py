@@ -22,7 +22,7 @@ from cairn.domain.proof_files import BlockPath, ChangePath, PaymentPath, ProofFi
 from cairn.domain.state_tree import change_leaf, read_state_leaf
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Address, BlockHeader
-from cairn.store.keys import NEVER, RESTORED, Version
+from cairn.store.keys import NEVER, Version
 
 READ_AT_ONCE: Final = 64
 """Versions of an account that are read together, so that RocksDB need not keep an iterator for the rest."""
@@ -176,16 +176,22 @@ class ProofReads:
 
     def find_change(self, address: Address, first: int, last: int) -> Version | None:
         """The oldest change of an account from one height to another that this node can prove."""
-        # Two at most: the first may be the one that the node began with.
-        found = self._view.versions_between(address, first, last, 2)
-        return next((version for version in found if version.index != RESTORED), None)
+        return next(iter(self._view.versions_between(address, self.first_provable(first), last, 1)), None)
 
     def changes(self, address: Address, first: int, last: int) -> Iterator[Version]:
         """All of them, the oldest first. Read as far as they are taken."""
-        while found := self._view.versions_between(address, first, last, READ_AT_ONCE):
-            # Of the block whose state a node began with, it does not know what that block did to whom.
-            yield from (version for version in found if version.index != RESTORED)
+        while found := self._view.versions_between(address, self.first_provable(first), last, READ_AT_ONCE):
+            yield from found
             first = found[-1].height + 1
+
+    def first_provable(self, height: int) -> int:
+        """That height, or the first from it on of which this node can prove what the block did to an account.
+
+        A node that began with a state knows no such thing of the block that left it. Nor does any other say so of its
+        oldest block: an import of what it exports could not.
+        """
+        base = self._view.base
+        return max(height, base + 1) if base else height
 
     async def held(self, address: Address, height: int | None) -> Held:
         """What the account held after a block, or after the newest signed one.

@@ -35,10 +35,6 @@ def page_answer(listed: Any, *headers: str) -> Answer:
     return Answer("One page of the list.", listed, ("Link", "X-Total-Count", *headers))
 
 
-def file_answer(description: str, *media_types: str) -> Answer:
-    return Answer(description, str, ("ETag",), media_types)
-
-
 class Operation:
     """A decorator that makes a method the handler of a route, such as "GET /chain".
 
@@ -81,6 +77,13 @@ class Operation:
         return declared
 
 
+class PageRoute(Operation):
+    """As `Operation`, for a page for people or a file of one: no program calls it, so no document lists it."""
+
+    def __init__(self, route: str) -> None:
+        super().__init__(route, PAGES)
+
+
 def operations_of(cls: type) -> Iterator[Operation]:
     return (member.operation for member in vars(cls).values() if hasattr(member, "operation"))
 
@@ -103,7 +106,7 @@ class PathRouter:
             for operation in operations_of(type(part)):
                 handlers = by_path.setdefault(operation.path, {})
                 handlers[operation.method] = handler = getattr(part, operation.name)
-                self._names[handler] = PAGES if operation.tag == "description" else operation.route
+                self._names[handler] = PAGES if operation.tag in (PAGES, "description") else operation.route
                 if operation.method == "GET":
                     handlers["HEAD"] = handlers["GET"]
         for path, handlers in by_path.items():

@@ -8,13 +8,14 @@ from typer.core import TyperGroup
 
 from cairn.build import described
 from cairn.cli.report import WrongUsage, reported_errors
+from cairn.cli.screen import print_line
 
 PROGRAM, COMPLETION_VARIABLE = "cairn", "_CAIRN_COMPLETE"
 
 
 def show_version(asked: bool) -> None:
     if asked:
-        print(f"cairn {described()}")
+        print_line(f"cairn {described()}")
         raise typer.Exit
 
 
@@ -53,6 +54,6 @@ def completion(
     """Print a shell script that completes commands, options and the names of your keys."""
     if set_up:
         _, path = install(shell, PROGRAM, COMPLETION_VARIABLE)
-        print(f"Installed {path}, for the shells that you start from now on.")
+        print_line(f"Installed {path}, for the shells that you start from now on.")
     else:
-        print(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETION_VARIABLE, shell=shell))
+        typer.echo(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETION_VARIABLE, shell=shell))

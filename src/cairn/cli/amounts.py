@@ -44,6 +44,12 @@ def format_amount(wei: int) -> str:
     return f"{_decimal(wei, GWEI)} gwei" if wei >= GWEI else f"{wei} wei"
 
 
+def exact_amount(wei: int) -> str:
+    """The amount, and beside it how many wei that is."""
+    shown = format_amount(wei)
+    return shown if shown.endswith(" wei") else f"{shown} ({wei} wei)"
+
+
 def in_coins(wei: int) -> str:
     """The number of coins, exactly, without the unit: for columns, which have one unit."""
     sign = "−" if wei < 0 else ""

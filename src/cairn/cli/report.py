@@ -10,7 +10,7 @@ from typing import ClassVar
 import structlog
 import typer
 
-from cairn.cli.screen import drop_output, printable
+from cairn.cli.screen import drop_output, print_line
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL, EXIT_VERSION
 from cairn.domain.errors import AddressUnavailable, InvalidConfig, StoreUnavailable
 
@@ -121,7 +121,7 @@ def reported_exit(failure: CommandFailed, as_json: bool) -> typer.Exit:
     about = {"code": failure.code} | ({} if failure.tx_hash is None else {"txHash": failure.tx_hash})
     fields = {"exitCode": failure.exit_code} | about | {"detail": str(failure)}
     problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    print(printable(problem if as_json else f"cairn: {failure}"), file=sys.stderr)
+    print_line(problem if as_json else f"cairn: {failure}", sys.stderr)
     return typer.Exit(failure.exit_code)
 
 
@@ -129,4 +129,4 @@ def warn(text: str) -> None:
     if Told.by_log:
         log.warning("a warning about the settings", reason=text)
         return
-    print(printable(f"cairn: warning: {text}"), file=sys.stderr, flush=True)
+    print_line(f"cairn: warning: {text}", sys.stderr)

@@ -18,6 +18,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from cairn.domain.types import LATEST_TIME
+
 Line = str | Text
 GAP = "  "
 
@@ -50,9 +52,20 @@ def has_colour() -> bool:
     return output.color_system is not None and not output.no_color
 
 
+def print_line(line: str, stream: TextIO | None = None) -> None:
+    """Print one line, by default on standard output."""
+    print(escaped(line), file=stream, flush=True)
+
+
 def print_lines(lines: Iterable[Line]) -> None:
-    Output().print(*lines, sep="\n")
+    Output().print(*map(plain, lines), sep="\n")
     sys.stdout.flush()
+
+
+def is_confirmed(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
@@ -73,18 +86,24 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None
 
 def print_json(value: Any) -> None:
     """JSON as the node writes it: no spaces, exact integers, the API's field names."""
-    print(json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False), flush=True)
+    print_line(json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False))
 
 
 def plain(value: Line) -> Text:
-    """A copy, so that padding it changes nothing of the caller's."""
-    text = value.copy() if isinstance(value, Text) else Text(value)
-    return text if text.plain.isprintable() else Text(printable(text.plain))
+    """A copy, so that padding it changes nothing of the caller's; escaped, and then without its style."""
+    if isinstance(value, Text) and value.plain.isprintable():
+        return value.copy()
+    return Text(escaped(value.plain if isinstance(value, Text) else value))
 
 
-def printable(text: str) -> str:
-    """Without control codes, which could change the terminal."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+def escaped(text: str) -> str:
+    """With escapes for what is not printable: control codes, and what turns the direction of writing.
+
+    Each escape is JSON's, so that text which is JSON means the same afterwards.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _escape(letter) for letter in text)
 
 
 def quoted(text: str) -> str:
@@ -94,17 +113,17 @@ def quoted(text: str) -> str:
     """
     text = text.replace("\\", r"\\").replace('"', r"\"")
     text = _UNSEEN.sub(lambda unseen: "".join(map(_escape, unseen[0])), text)
-    return '"' + "".join(letter if letter.isprintable() else _escape(letter) for letter in text) + '"'
+    return f'"{escaped(text)}"'
 
 
 def _escape(letter: str) -> str:
-    number = ord(letter)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def data_text(reference: str | None, data: str | None) -> str:
     """What a transfer is for: its reference in quotes, or its data in hex if that is no text. Empty without data."""
-    return printable(data or "") if reference is None else quoted(reference)
+    return escaped(data or "") if reference is None else quoted(reference)
 
 
 def cut(text: str, width: int) -> str:
@@ -122,13 +141,20 @@ def counted(number: int, what: str) -> str:
 
 
 def is_count(cell: Text) -> bool:
-    return cell.plain.split(" ")[0].replace(",", "").replace(".", "").isdigit()
+    return cell.plain.split(" ")[0].lstrip("+−").replace(",", "").replace(".", "").isdigit()
 
 
 def when(timestamp_s: float, now_s: float | None = None) -> str:
     """A moment in local time, and how long ago it was."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(timestamp_s))
     return f"{moment} ({ago(timestamp_s, now_s)})"
+
+
+def utc(timestamp_s: int) -> str:
+    """A moment in UTC, for whoever reads it somewhere else."""
+    if timestamp_s > LATEST_TIME:
+        return f"{timestamp_s} s after 1970"
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(timestamp_s))
 
 
 def ago(timestamp_s: float, now_s: float | None = None) -> str:

@@ -77,7 +77,7 @@ class AsyncClient(AsyncReads):
 
     A request is retried when the node cannot be reached or is busy (429, 503), with growing pauses and at least the
     node's `Retry-After`, until `timeout_s` is over. That is safe for signed transactions: sent twice, they are paid
-    once. What the node of a dev chain signs is sent with an idempotency key, so it is paid once, too.
+    once. What the node of a dev chain signs is sent with an idempotency key, so it is paid once while that node runs.
 
     `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
     forever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the

@@ -27,8 +27,9 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.models import Confirmed, Dropped, Outcome
-from cairn.client.transport import THIS_MACHINE, UNREADABLE, Amounts, Deadline, delays, problem_error
+from cairn.client.transport import UNREADABLE, Amounts, Deadline, delays, problem_error
 from cairn.domain.answers import NewBlock, Payment
+from cairn.loopback import is_loopback
 
 OPEN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
@@ -237,7 +238,7 @@ class EventChannel:
                     close_timeout=CLOSE_TIMEOUT_S,
                     max_queue=BUFFERED_MESSAGES,
                     ssl=self._tls,
-                    proxy=None if urlsplit(self._url).hostname in THIS_MACHINE else True,
+                    proxy=None if is_loopback(urlsplit(self._url).hostname or "") else True,
                 )
             except InvalidStatus as refused:
                 answer = refused.response

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from cairn.client.errors import (
     UnexpectedAnswer,
     error_of,
 )
+from cairn.loopback import is_loopback
 
 T = TypeVar("T")
 
@@ -52,8 +54,9 @@ MAX_CONNECTIONS = 1_000
 """Each `wait` holds a connection; submissions must still find a free one."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No real answer comes near it. A longer one is not read into memory."""
-THIS_MACHINE = ("127.0.0.1", "localhost")
-"""Hosts for which no proxy is asked, whatever the environment says."""
+
+NUMBER = re.compile("[0-9]{1,19}")
+"""In a header. Python refuses to read one of thousands of digits."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises for bytes that are no answer of a node."""
@@ -70,6 +73,11 @@ def delays(first_s: float = FIRST_DELAY_S, longest_s: float = LONGEST_DELAY_S) -
     while True:
         yield delay_s * random.uniform(0.5, 1.0)
         delay_s = min(2 * delay_s, longest_s)
+
+
+def proxies_for(url: httpx.URL) -> dict[str, None] | None:
+    """As `mounts` of a client of httpx: whatever the environment says, no proxy is asked for this machine."""
+    return dict.fromkeys(("all://", "http://", "https://")) if is_loopback(url.host) else None
 
 
 class Deadline:
@@ -125,7 +133,7 @@ class Transport:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
         try:
-            httpx.URL(url)
+            parsed = httpx.URL(url)
         except httpx.InvalidURL as wrong:
             raise ValueError(f"{url}: {wrong}") from None
         self.url = url.rstrip("/")
@@ -139,7 +147,7 @@ class Transport:
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
             # A few compressed bytes can expand to any size.
             headers={"Accept-Encoding": "identity"},
-            mounts={f"all://{host}": None for host in THIS_MACHINE},
+            mounts=proxies_for(parsed),
         )
 
     def with_timeout(self, timeout_s: float | None) -> "Transport":
@@ -297,7 +305,7 @@ def decoded(response: httpx.Response, answer: Decoder[T]) -> T:
 
 def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError:
     """The exception for an error answer, which may be a proxy's own and not a problem document."""
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    seconds = float(retry_after) if retry_after is not None and NUMBER.fullmatch(retry_after) else None
     try:
         problem = PROBLEM.decode(body)
     except UNREADABLE:
@@ -347,8 +355,8 @@ def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:
 
 def _block_height(response: httpx.Response) -> int | None:
     height = response.headers.get("x-block-height")
-    if height is not None and not height.isdecimal():
-        raise UnexpectedAnswer(f"{response.url} answered with a block height that is no number")
+    if height is not None and not NUMBER.fullmatch(height):
+        raise UnexpectedAnswer(f"{response.url} answered with a block height that is no height of a block")
     return None if height is None else int(height)
 
 

@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
 from cairn import metrics
-from cairn.core.gateway import Admission, ChainObserver, KeyedRequest, MempoolListener, SubmissionCalls
-from cairn.core.kept_answers import KeptAnswers
+from cairn.core.gateway import Admission, ChainObserver, KeyedRequest, MempoolListener, Reply, SubmissionCalls
+from cairn.core.idempotency_keys import IdempotencyKeys, KeyedPayment
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
     IdempotencyKeyReused,
@@ -30,13 +31,12 @@ from cairn.mempool.pool import Admitted, InTheMaking, Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
 
-Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
 OnCommitted = Callable[[BlockOutcome], Steps[None]]
 """Called with a block that is on disk; its first step must be taken at once."""
 OnDropped = Callable[[Drops], None]
 EngineBuilder = Callable[[OnCommitted, OnDropped], Engine]
-Submission = tuple[Tx, bytes, Reply, KeyedRequest | None]
+Submission = tuple[Tx, bytes, Reply]
 """What `enqueue` is called with."""
 
 UPTIME_INTERVAL_S = 60
@@ -117,15 +117,16 @@ class Admissions(SubmissionCalls):
         keys: Mapping[Address, bytes],
         listener: MempoolListener,
         build_engine: EngineBuilder,
+        idempotency_keys: IdempotencyKeys,
         observer: ChainObserver | None = None,
     ) -> None:
-        """`keys` are those of the accounts that the node signs for."""
+        """`keys` are those of the accounts that the node signs for; `idempotency_keys` outlive this core."""
         self._chain = chain
         self._pool = pool
         self._journal = journal
         self._arrivals = arrivals
         self._keys = keys
-        self.answers = KeptAnswers(journal)
+        self._idempotency_keys = idempotency_keys
         self._listener = listener
         self._observer = observer
         self._loop = asyncio.get_running_loop()
@@ -144,25 +145,23 @@ class Admissions(SubmissionCalls):
         self._counted_seq = pool.next_seq
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it again) or anything else (stop the node)."""
+        idempotency_keys.match_store(self._find_admitted)
         pool.on_given_back = self._take_held_back
         self.engine = build_engine(self._committed, self._dropped)
 
-    def enqueue(self, tx: Tx, record: bytes, reply: Reply, keyed: KeyedRequest | None = None) -> None:
-        """Admit `tx`. `reply` is called with the admission once it is on disk, or with the refusal.
-
-        The admission is kept as the answer to `keyed`, and gets on disk with the transaction.
-        """
+    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
+        """Admit `tx`. `reply` is called with the admission once it is on disk, or with the refusal."""
         if self._due_flush is None:
             self._look_at_clocks()
         received_at, up_s = self._received_at, self._pool.up_s
         try:
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
-            self._reply_used(tx, refused, reply, keyed)
+            self._reply_used(tx, refused, reply)
             return
         except InTheMaking:
             # For a tenth of a second at most. It is then as if it had come a moment later.
-            self._held_back.append((tx, record, reply, keyed))
+            self._held_back.append((tx, record, reply))
             return
         except (Rejected, MempoolFull) as refused:
             if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
@@ -182,8 +181,6 @@ class Admissions(SubmissionCalls):
                 self._journal_left(admitted.dropped)
         # A known transaction may still wait for the sync of its first submission.
         admission = Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)
-        if keyed is not None:
-            self.answers.keep(keyed, admission, received_at, up_s)
         if admitted.queued:
             admission = self._with_wait(admission)
             if self._observer is not None and admitted.added and admission.waits_for_nonce is not None:
@@ -192,7 +189,7 @@ class Admissions(SubmissionCalls):
         if self._due_flush is None:
             self._flush_soon()
 
-    def _reply_used(self, tx: Tx, refused: NonceTooLow, reply: Reply, keyed: KeyedRequest | None) -> None:
+    def _reply_used(self, tx: Tx, refused: NonceTooLow, reply: Reply) -> None:
         """Its nonce is used: by itself, or by another."""
         try:
             known = self._chain.find_location(tx.hash) is not None
@@ -200,13 +197,8 @@ class Admissions(SubmissionCalls):
             reply(failure)
             self.fail(failure)
             return
-        admission = Admission(tx.hash, confirmed=True)
-        if known and keyed is not None:
-            self.answers.keep(keyed, admission, int(time.time()), self._pool.up_s)
-            self._waiting.append((reply, admission))
-            self._flush_soon()
-        elif known:
-            reply(admission)
+        if known:
+            reply(Admission(tx.hash, confirmed=True))
         else:
             self.tell_refusal(refused.code, refused.detail, tx)
             reply(refused)
@@ -231,9 +223,9 @@ class Admissions(SubmissionCalls):
             self.enqueue(*self._released.popleft())
         self._loop.call_soon(self._take_released)
 
-    def submit(self, tx: Tx, keyed: KeyedRequest | None = None) -> asyncio.Future[Admission]:
+    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         future, reply = self._future_reply()
-        self.enqueue(tx, encode_record(tx), reply, keyed)
+        self.enqueue(tx, encode_record(tx), reply)
         return future
 
     def _future_reply(self) -> tuple[asyncio.Future[Admission], Reply]:
@@ -255,19 +247,53 @@ class Admissions(SubmissionCalls):
         return await self.submit_once(lambda: draft, keyed)
 
     async def submit_once(self, make_draft: Callable[[], Draft], keyed: KeyedRequest | None) -> Admission:
-        """Sign and submit, unless the same request was answered before. Raises `IdempotencyKeyReused`."""
+        """Sign and submit, unless the same request came with its key before. Raises `IdempotencyKeyReused`."""
+        self.check_alive()
+        if keyed is None:
+            return await self.submit(self._sign(make_draft()))
         try:
-            answer = None if keyed is None else self.answers.find(keyed)
+            payment = self._idempotency_keys.find(keyed)
         except IdempotencyKeyReused as refused:
             self.tell_refusal(refused.code, refused.detail)
             raise
-        if answer is None:
-            return await self.submit(await self.sign_draft(make_draft()), keyed)
-        # The first may still wait for its sync, and then both get the same: the answer, or that it failed.
+        if payment is not None and payment.answer is not None:
+            return self._with_wait(payment.answer)
         future, reply = self._future_reply()
-        self._waiting.append((reply, self._with_wait(answer)))
-        self._flush_soon()
+        if payment is None:
+            self._submit_keyed(make_draft, keyed, reply)
+        else:
+            payment.waiting.append(reply)
         return await future
+
+    def _submit_keyed(self, make_draft: Callable[[], Draft], keyed: KeyedRequest, reply: Reply) -> None:
+        # Before anything else: it may have to wait, and whoever comes meanwhile must find it.
+        payment = self._idempotency_keys.reserve(keyed)
+        try:
+            payment.tx = self._sign(make_draft())
+        except NodeError:
+            self._idempotency_keys.release(payment)
+            raise
+        payment.waiting.append(reply)
+        self.enqueue(payment.tx, encode_record(payment.tx), partial(self._reply_keyed, payment))
+
+    def _reply_keyed(self, payment: KeyedPayment, result: Admission | NodeError) -> None:
+        """Reply to all who asked for it. After a failure it stays open: the next opening says whether it is on disk."""
+        if isinstance(result, Admission):
+            self._idempotency_keys.answer(payment, result)
+        elif isinstance(result, Rejected | MempoolFull):
+            self._idempotency_keys.release(payment)
+        waiting, payment.waiting = payment.waiting, []
+        for reply in waiting:
+            reply(result)
+
+    def _find_admitted(self, tx: Tx) -> Admission | None:
+        """How the store that was just opened has an admitted transaction; None if it does not have it."""
+        if self._chain.find_location(tx.hash) is not None:
+            return Admission(tx.hash, confirmed=True)
+        # Where blocks were removed, one of them may have confirmed it.
+        if self._pool.knows(tx.hash) or (self._chain.base and tx.nonce < self._chain.account(tx.sender).nonce):
+            return Admission(tx.hash)
+        return None
 
     async def make_signature(self, account: Address, digest: bytes) -> bytes:
         return sign_digest(digest, self._key_of(account))
@@ -279,6 +305,9 @@ class Admissions(SubmissionCalls):
         return key
 
     async def sign_draft(self, draft: Draft) -> Tx:
+        return self._sign(draft)
+
+    def _sign(self, draft: Draft) -> Tx:
         key = self._key_of(draft.sender)
         if draft.nonce is None:
             draft = replace(draft, nonce=self._pool.next_nonce(draft.sender))
@@ -387,7 +416,6 @@ class Admissions(SubmissionCalls):
         """Drop expired transactions, and write the uptime to disk for those that are still queued."""
         up_s = self._update_uptime()
         self._dropped(self._pool.expire())
-        self.answers.expire(up_s)
         if self._pool.queued_count and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
             self._journal.append_uptime(up_s)
             self._flush_soon()
@@ -425,7 +453,7 @@ class Admissions(SubmissionCalls):
         held_back = [*self._released, *self._held_back]
         self._released.clear()
         self._held_back.clear()
-        for _, _, reply, _ in held_back:
+        for _, _, reply in held_back:
             reply(failure)
 
     def finish(self) -> None:

@@ -140,12 +140,7 @@ class DevControls(DevCalls):
         # Whoever was told of a drop by then is told so after a revert, too; an opening knows no more than these.
         drops = list(self._pool.drops.items())[-KEPT_DROPS:]
         return self._kept.take_snapshot(
-            self._chain.checkpoint,
-            self._chain.head_header.height,
-            entries,
-            drops,
-            self._pool.up_s,
-            self._admissions.answers.all(),
+            self._chain.checkpoint, self._chain.head_header.height, entries, drops, self._pool.up_s
         )
 
     async def revert(self, snapshot: int) -> bool:

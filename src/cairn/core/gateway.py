@@ -9,7 +9,7 @@ answers in process, `LinkClient` over the unix socket.
 
 from abc import ABC, abstractmethod
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol
 
@@ -18,7 +18,7 @@ import msgspec
 from cairn.core.calls import Calls, call
 from cairn.domain.answers import Checks
 from cairn.domain.certificates import Certificate
-from cairn.domain.errors import NotADevChain
+from cairn.domain.errors import NodeError, NotADevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
 from cairn.domain.types import Address, Draft, DropReason, Phase, SealedBlock, Tx, TxHash
@@ -42,6 +42,10 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     """True if the same transaction was already in the mempool."""
     waits_for_nonce: int | None = None
     """If it is queued: the first nonce of its sender that is missing."""
+
+
+Reply = Callable[[Admission | NodeError], None]
+"""Called with the answer to a submission, or with its refusal."""
 
 
 class KeyedRequest(msgspec.Struct, frozen=True, gc=False):
@@ -127,6 +131,8 @@ class ChainInfo(msgspec.Struct, frozen=True):
     """How many transactions the mempool holds at most."""
     first_supply: int = 0
     """The sum of all balances in genesis."""
+    block_time_s: float = 0.0
+    """What `GET /chain` says of it."""
     can_set_balances: bool = False
     """Whether a block may set balances: on a dev chain, even where the node that serves it holds no keys."""
 

@@ -10,6 +10,7 @@ from cairn.board import Board
 from cairn.config import Settings
 from cairn.core.admission import journal_left
 from cairn.core.gateway import ChainObserver, MempoolListener
+from cairn.core.idempotency_keys import IdempotencyKeys
 from cairn.core.service import Core
 from cairn.domain.errors import MempoolFull, NodeError, Rejected
 from cairn.domain.genesis import Genesis
@@ -39,13 +40,15 @@ def open_core(
     begun: Path | None = None,
     signing_keys: SigningKeys | None = None,
     board: Board | None = None,
+    idempotency_keys: IdempotencyKeys | None = None,
 ) -> Core:
     """Open the store, then restore the mempool from the journal.
 
     `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
     this head is opened, and none is started; nor with `begun`, the file that says that there is one. `pace` is that
     of the previous core, to keep its block times. `signing_keys` are those of a node that makes its blocks alone; a dev
-    chain's is always there. `board` shows the workers the head and the mempool.
+    chain's is always there. `board` shows the workers the head and the mempool. `idempotency_keys` are those that the
+    previous core of this process had.
     """
     board = board or Board()
     board.begin()
@@ -59,7 +62,10 @@ def open_core(
         pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=is_shared, board=board)
         restore(pool, journal, chain)
         pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
-        core = Core(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer, signer)
+        idempotency_keys = idempotency_keys or IdempotencyKeys()
+        core = Core(
+            chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, idempotency_keys, observer, signer
+        )
         opened.pop_all()
     board.open()
     return core

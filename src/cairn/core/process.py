@@ -19,6 +19,7 @@ from cairn.board import Board, Fault
 from cairn.config import EXIT_FATAL, EXIT_VERSION, Settings
 from cairn.core.calls import Method, Needs
 from cairn.core.gateway import UNOBSERVED, ChainInfo, ChainObserver, Observing, Status, TxStatus
+from cairn.core.idempotency_keys import IdempotencyKeys
 from cairn.core.link_server import LinkedCore, LinkServer
 from cairn.core.opening import open_core
 from cairn.core.service import Core
@@ -127,6 +128,7 @@ class CoreProcess(LinkedCore):
             observer=observer,
             signing_keys=SigningKeys(key_files),
             board=self._board,
+            idempotency_keys=IdempotencyKeys(),
         )
 
     async def run(self, core_socket: Path, lifeline: int, reread: Callable[[], Settings] | None = None) -> None:

@@ -39,6 +39,7 @@ from cairn.core.gateway import (
     TxStatus,
     ValidatorSet,
 )
+from cairn.core.idempotency_keys import IdempotencyKeys
 from cairn.domain.answers import Checks
 from cairn.domain.certificates import Certificate, read_header
 from cairn.domain.errors import Corrupt, NotFound, NotSignedYet, StoreUnavailable, Unavailable, reason_of
@@ -81,11 +82,13 @@ class Core(CoreGateway):
         listener: MempoolListener,
         abci_socket: Path | None,
         pace: Pace,
+        idempotency_keys: IdempotencyKeys,
         observer: ChainObserver | None = None,
         signer: BlockSigner | None = None,
     ) -> None:
         self._chain = chain
         self._first_supply = sum(chain.genesis.alloc.values())
+        self._block_time_s = read_block_time_s(settings)
         self._pace = pace
         self._pool = pool
         self._journal = journal
@@ -116,6 +119,7 @@ class Core(CoreGateway):
             dev_keys,
             listener,
             partial(self._build_engine, abci_socket, signer),
+            idempotency_keys,
             observer,
         )
         self.engine = self.admissions.engine
@@ -161,7 +165,7 @@ class Core(CoreGateway):
             snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
             halt_height=settings.halt_height,
-            block_pause_s=read_block_pause_s(Path(settings.cometbft_home)) if settings.cometbft_home else 0.0,
+            block_pause_s=self._block_time_s,
         )
 
     def _build_controls(self) -> DevControls | NoDevControls:
@@ -269,6 +273,7 @@ class Core(CoreGateway):
             generation=self._chain.board.generation,
             mempool_limit=self._settings.mempool_size,
             first_supply=self._first_supply,
+            block_time_s=self._block_time_s,
             can_set_balances=self._chain.genesis.signer == DEV_SIGNER,
         )
 
@@ -332,7 +337,8 @@ class Core(CoreGateway):
         except (OSError, StoreUnavailable) as failure:
             # The node itself may go on: if its disk fails, the next write tells.
             raise Unavailable(f"the store cannot be copied: {reason_of(failure)}") from None
-        return CopiedStore(self.head, self._chain.head_hash, extent, self._pool.pending_count + self._pool.queued_count)
+        chain, pool = self._chain, self._pool
+        return CopiedStore(self.head, chain.head_hash, chain.base, extent, pool.pending_count + pool.queued_count)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: after one lost write, the disk is not trusted."""
@@ -435,3 +441,10 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
         chain.missed_votes.blocks,
         [missed[validator.engine_address] for validator in governance.validators],
     )
+
+
+def read_block_time_s(settings: Settings) -> float:
+    """The time between blocks that this node is set to; on a network, the pause after each."""
+    if settings.engine == "embedded":
+        return settings.block_time_s
+    return read_block_pause_s(Path(settings.cometbft_home)) if settings.cometbft_home else 0.0

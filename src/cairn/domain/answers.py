@@ -397,6 +397,15 @@ class Chain(Unproven, msgspec.Struct, frozen=True, rename="camel", omit_defaults
     chain_id: ChainId
     gas_price: Annotated[int, wei("The least gas price that is accepted, in wei.")]
     block_gas_limit: Annotated[int, integer("The most gas that a block can use.")]
+    block_time: Annotated[
+        float,
+        about(
+            "Seconds between blocks while there is something to include, by the settings of this node; 0 if each "
+            "submission gets a block at once. On a network, the pause after each block before the validators begin to "
+            "agree on the next.",
+            minimum=0,
+        ),
+    ]
     max_data_bytes: Annotated[
         int, integer("The most data that a transfer can carry, in bytes; 0 if none.", MAX_DATA_BYTES)
     ]

@@ -159,6 +159,11 @@ def members_of(governance: Governance) -> tuple[SetMember, ...]:
     return in_engine_order((validator.public_key, validator.power) for validator in governance.validators)
 
 
+def next_signer(steps: Sequence[Step], first: tuple[SetMember, ...]) -> bytes:
+    """Whose key signs the next block of a chain whose blocks one node makes alone; it began with `first`."""
+    return (steps[-1].validators if steps else first)[0].key
+
+
 def lone_signer(public_key: bytes) -> tuple[SetMember, ...]:
     """The validators of a chain whose blocks one node makes alone."""
     return (SetMember(hex_text(public_key), 1),)

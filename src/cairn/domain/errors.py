@@ -24,6 +24,7 @@ NodeError
     └── InvalidBlock
 """
 
+import errno
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -560,8 +561,19 @@ class InvalidBlock(Fatal):
     abci_code = 14
 
 
+_OS_ADVICE = {
+    errno.EACCES: "run it as the user that owns the files",
+    errno.EPERM: "run it as the user that owns the files",
+    errno.ENOSPC: "free space on that disk",
+    errno.EROFS: "mount that disk writable",
+}
+
+
 def reason_of(error: Exception) -> str:
-    """The text of any exception, without a code."""
+    """The text of any exception, without a code. Of the system's, what to do where that follows from the reason."""
+    if isinstance(error, OSError) and error.strerror:
+        advice = _OS_ADVICE.get(error.errno or 0)
+        return error.strerror if advice is None else f"{error.strerror}; {advice}"
     return error.detail if isinstance(error, NodeError) else str(error)
 
 

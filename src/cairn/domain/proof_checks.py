@@ -264,7 +264,7 @@ def payment_in(payment: PaymentPath, block: ProvenBlock) -> Tx:
     """The transaction, which `block` holds. What it pays for gas follows from the block's base fee."""
     header, raw = block.header, read_hex(payment.transaction, "a transaction")
     if not verify_inclusion(keccak256(raw), payment.index, header.tx_count, read_path(payment.path), header.tx_root):
-        raise InvalidProof(f"the transaction is not number {payment.index} of block {header.height}")
+        raise InvalidProof(f"the transaction is not at index {payment.index} of block {header.height}")
     try:
         return decode_tx(raw, header.chain_id, header.base_fee)
     except Rejected as refused:

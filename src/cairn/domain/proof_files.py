@@ -117,6 +117,10 @@ class StatementFile(ProofFile, frozen=True, kw_only=True, tag="cairn-statement-1
     changes: list[StatementChange]
     state: StatePath | None = None
     next: ChangePath | None = None
+    ends: Annotated[
+        list[BlockPath],
+        Meta(description="Those known of the blocks from - 1, from, to and to + 1: they show of which days it is."),
+    ] = []
 
 
 class HistoryFile(ProofFile, frozen=True, kw_only=True, tag="cairn-history-1"):

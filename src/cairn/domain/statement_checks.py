@@ -16,6 +16,7 @@ from cairn.domain.proof_checks import (
     ProvenHistory,
     ProvenPayment,
     Trust,
+    block_under,
     change_under,
     check_account,
     check_finality,
@@ -72,6 +73,8 @@ class ProvenStatement(msgspec.Struct, frozen=True):
     closing: Account
     """After the block at `last`."""
     entries: tuple[StatementEntry, ...]
+    ends: tuple[ProvenBlock, ...] = ()
+    """Blocks at `first` and `last` and beside them, which show of which time these are."""
 
 
 Proven = FinalBlock | ProvenPayment | ProvenAccount | ProvenStatement | ProvenHistory
@@ -102,7 +105,16 @@ def check_statement(file: StatementFile, trust: Trust) -> ProvenStatement:
     _check_links(changes, file.first, file.last)
     opening, closing = _ends(file, address, changes, head)
     entries = tuple(_entry(change, path, address) for change, path in zip(changes, file.changes, strict=True))
-    return ProvenStatement(finality, address, file.first, file.last, opening, closing, entries)
+    ends = _end_blocks(file, head)
+    return ProvenStatement(finality, address, file.first, file.last, opening, closing, entries, ends)
+
+
+def _end_blocks(file: StatementFile, head: ProvenBlock) -> tuple[ProvenBlock, ...]:
+    blocks = tuple(block_under(path, head) for path in file.ends)
+    heights = [block.header.height for block in blocks]
+    if heights != sorted({*heights} & {file.first - 1, file.first, file.last, file.last + 1}):
+        raise InvalidProof(f"blocks {heights} are not at the ends of {file.first} to {file.last}, in their order")
+    return blocks
 
 
 def _check_links(changes: list[ProvenChange], first: int, last: int) -> None:
@@ -196,7 +208,9 @@ def _payments(paths: list[PaymentPath], block: ProvenBlock, address: Address) ->
             raise InvalidProof(f"the payments in block {block.header.height} are not in their order")
         tx = payment_in(path, block)
         if address not in (tx.sender, tx.to):
-            raise InvalidProof(f"transaction {path.index} of block {block.header.height} is of other accounts")
+            raise InvalidProof(
+                f"the transaction at index {path.index} of block {block.header.height} is of other accounts"
+            )
         last = path.index
         payments.append(StatementPayment(tx, path.index))
     return tuple(payments)

@@ -8,6 +8,7 @@ from cairn.domain.certificates import (
     engine_chain_id,
     first_validators,
     lone_certificate,
+    next_signer,
     sign_block,
 )
 from cairn.domain.errors import EngineUnavailable, NotSignedYet
@@ -70,5 +71,4 @@ class BlockSigner:
         return lone_certificate(found[1], signature, self._chain_id, self._first, self._steps)
 
     def _signer(self) -> bytes:
-        validators = self._steps[-1].validators if self._steps else self._first
-        return validators[0].key
+        return next_signer(self._steps, self._first)

@@ -71,6 +71,7 @@ export interface Chain {
     chainId: bigint;
     gasPrice: bigint;
     blockGasLimit: bigint;
+    blockTime: number;
     maxDataBytes: bigint;
     engine: string;
     version: string;
@@ -356,6 +357,7 @@ export interface StatementFile {
     changes: StatementChange[];
     state?: StatePath;
     next?: ChangePath;
+    ends?: BlockPath[];
 }
 
 export interface Step {

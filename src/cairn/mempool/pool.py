@@ -134,6 +134,11 @@ class Mempool:
             return self.order.entries.get(tx_hash)
         return entry
 
+    def knows(self, tx_hash: TxHash) -> bool:
+        """Whether it was admitted here, and the mempool still knows of it."""
+        is_held = self.find(tx_hash) is not None or tx_hash in self.unheld.by_hash
+        return is_held or self.drops.get(tx_hash) is not None
+
     def _txs_of(self, sender: Address) -> SenderTxs | None:
         if sender in self._unsettled:
             self._settle_confirmed(sender)

@@ -4,7 +4,7 @@
         SHA256SUMS        of every other file, as `sha256sum -c` reads it
         backup.json       of which chain, when, and up to which block
         genesis.json, cairn.toml
-        signing-key.json  only if that was asked for
+        signing-key.json  only if that was asked for: the key that signs the block after the last one in data/
         data/             a data directory, as a node opens it
         cometbft/         on a network
 
@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cairn.domain.certificates import first_validators, next_signer
 from cairn.domain.errors import Corrupt, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.store.directory import (
@@ -48,7 +49,7 @@ from cairn.store.journal import JournalExtent, Replay
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 from cairn.store.segment import list_segments, segment_path
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import StoreBounds, Watermark
 
 SUMS_FILE = "SHA256SUMS"
 FACTS_FILE = "backup.json"
@@ -126,13 +127,8 @@ class Written(NamedTuple):
 
 def complete_copy(directory: Path, copied: CopiedStore) -> None:
     """Make what a copy of an open store lacks to be a data directory. Raises `OSError`."""
-    Watermark.create(watermark_path(directory), copied.height)
-    watermark = Watermark.open(watermark_path(directory))
-    try:
-        watermark.raise_journal_start(copied.journal.start)
-        watermark.raise_journal_end(copied.journal.end)
-    finally:
-        watermark.close()
+    bounds = StoreBounds(copied.height, copied.oldest, copied.journal.start, copied.journal.end)
+    Watermark.create(watermark_path(directory), bounds)
     mark_format(directory)
 
 
@@ -358,6 +354,8 @@ class CheckedData(NamedTuple):
 
     chain: FoundChain
     pending: int
+    signer: bytes | None
+    """Whose key signs the next block; None on a network."""
 
 
 def check_data(directory: Path, genesis: Genesis) -> CheckedData:
@@ -369,7 +367,7 @@ def check_data(directory: Path, genesis: Genesis) -> CheckedData:
         found = inspect(directory, genesis)
         if found is None or found.chain is None:
             raise Corrupt(f"{directory} holds no chain")
-        return CheckedData(found.chain, _count_pending(directory, found))
+        return _read_data(directory, found, genesis)
     finally:
         for name in names_in(chain_path(directory)):
             # An opening leaves them behind, including one that only reads.
@@ -377,8 +375,8 @@ def check_data(directory: Path, genesis: Genesis) -> CheckedData:
                 (chain_path(directory) / name).unlink()
 
 
-def _count_pending(directory: Path, found: FoundStore) -> int:
-    """How many transactions of the journal are not in a block."""
+def _read_data(directory: Path, found: FoundStore, genesis: Genesis) -> CheckedData:
+    """Count the transactions of the journal that are not in a block, and find who signs the next one."""
     watermark = Watermark.follow(watermark_path(directory))
     try:
         entries = Replay(journal_path(directory), watermark).entries
@@ -389,6 +387,8 @@ def _count_pending(directory: Path, found: FoundStore) -> int:
         assert found.chain is not None
         height = found.chain.head.height
         reader = ChainReader(database, height, found.chain.base)
-        return sum(each.tx.nonce >= reader.account_at(each.tx.sender, height).nonce for each in entries)
+        pending = sum(each.tx.nonce >= reader.account_at(each.tx.sender, height).nonce for each in entries)
+        signer = None if genesis.validators else next_signer(reader.steps(), first_validators(genesis))
+        return CheckedData(found.chain, pending, signer)
     finally:
         database.close()

@@ -40,10 +40,10 @@ from cairn.store.missed_votes import MissedVotes
 from cairn.store.prune import Compaction, keep_only, remove_blocks
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database, RocksCursor, WriteBatch
-from cairn.store.snapshot import Manifest, Pause, Restore
+from cairn.store.snapshot import OF_A_PEER, Manifest, OldestBlock, Pause, Restore
 from cairn.store.state_recovery import RecoveredTree
 from cairn.store.tree_file import TreeFile, TreeMark, tree_path
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, StoreBounds, Watermark
 
 KEPT_TREES = 3
 """On a network the newest block has no signature until the next one, so the trees before the latest blocks are kept."""
@@ -275,7 +275,9 @@ class ChainStore(ChainReader):
             path.mkdir(mode=0o700)
             self._database.checkpoint(chain_path(path))
             chain_path(path).chmod(0o700)
-            Watermark.create(watermark_path(path), self.visible)
+            # Its journal is made later.
+            bounds = StoreBounds(self.visible, self.base, journal_start=0, journal_end=0)
+            Watermark.create(watermark_path(path), bounds)
             # Last, so that an unfinished copy has no FORMAT file and is refused.
             mark_format(path)
             sync_directory(path.parent)
@@ -345,23 +347,28 @@ class ChainStore(ChainReader):
         if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
             keep_only(self._database, self.visible, pause)
 
-    def finish_restore(self, restore: Restore, signature: bytes | None = None) -> None:
+    def finish_restore(self, restore: Restore, oldest: OldestBlock = OF_A_PEER) -> None:
         """Make the snapshot's block the head; `clear_restore` must follow before a block is added.
 
-        `signature` is the block's own, on a chain whose node makes its blocks alone.
         Raises `InvalidSnapshot` when the state is not what its header says.
         """
         outcome, tree = restore.outcome()
+        governance = outcome.governance
         height = outcome.block.header.height
         batch = WriteBatch(self._database)
         batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
         batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
         for engine_height, step in restore.steps:
             batch.put(keys.STEPS, keys.encode_height(engine_height), step)
-        if signature is not None:
-            batch.put(keys.SIGNATURES, keys.encode_height(height), signature)
+        if governance is not None and not oldest.changes_governance:
+            self._add_governance(batch, height - 1, governance)
+            outcome = msgspec.structs.replace(outcome, governance=None)
+        outcome = msgspec.structs.replace(outcome, balances=oldest.balances)
+        oldest.add_to(batch, height)
         finish(self._add_block(batch, outcome))
         self._database.write(batch)
+        self.governance = governance
+        self.missed_votes = MissedVotes.load(self._database, height)
         # The base first: workers must not look for the blocks in between.
         self.base = height
         self.watermark.tell_oldest(height)
@@ -438,9 +445,7 @@ class ChainStore(ChainReader):
         if outcome.changes_state:
             batch.put(keys.META, keys.STATE_BLOCK_KEY, block.hash)
         if outcome.governance is not None:
-            governance = encode_governance(outcome.governance)
-            batch.put(keys.META, keys.GOVERNANCE_KEY, governance)
-            batch.put(keys.META, keys.governance_key(height), governance)
+            self._add_governance(batch, height, outcome.governance)
         if outcome.balances:
             batch.put(keys.META, keys.balances_key(height), keys.encode_balances(outcome.balances))
         batch.put(keys.HEADERS, key, keys.encode_stored_header(block.hash, block.header))
@@ -469,6 +474,11 @@ class ChainStore(ChainReader):
             references = [(reference, b"") for reference in keys.reference_keys(height, enumerate(block.txs))]
             yield from batch.put_sorted_steps(keys.REFERENCES, [(key, b""), *references])
             batch.put(keys.META, keys.DATA_BLOCK_KEY, key)
+
+    def _add_governance(self, batch: WriteBatch, height: int, governance: Governance) -> None:
+        record = encode_governance(governance)
+        batch.put(keys.META, keys.GOVERNANCE_KEY, record)
+        batch.put(keys.META, keys.governance_key(height), record)
 
     def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> Steps[dict[Address, CachedAccount]]:
         """Add a version of every account that the block touches; returns what is then known of them."""
@@ -570,7 +580,7 @@ def _begin(directory: Path) -> None:
         # RocksDB would leave the permissions to the umask.
         make_directory(chain_path(directory))
         if not is_there(path):
-            Watermark.create(path)
+            Watermark.create(path, NOTHING_YET)
     except OSError as failure:
         raise StoreUnavailable(f"cannot begin a chain in {directory}: {failure}") from failure
 

@@ -31,7 +31,7 @@ from cairn.store.export_format import (
 from cairn.store.rules_file import FIRST_RULES, begun_by, read_rules
 from cairn.store.snapshot import SnapshotDirectory, encode_manifest
 from cairn.store.verification.files import pending_in, read_journal
-from cairn.store.view import StoreView, check_genesis, opened_view
+from cairn.store.view import StoreView, check_genesis, opened_view, show_as_started
 
 Write = Callable[[bytes], object]
 Report = Callable[[int, int], None]
@@ -58,6 +58,8 @@ def export_chain(
         # Before the chain: else what is confirmed in between would be in neither of the two.
         journal = read_journal(journal_path(directory), view.watermark, is_running)
         view.catch_up()
+        if not is_running:
+            show_as_started(view)
         check_genesis(view, genesis)
         pending = pending_in(journal, view)
         transactions = 0
@@ -77,15 +79,16 @@ def export_chain(
         )
         _export_start(view, genesis, first, lines)
         steps = {signed_height(step.signed) - 1: step for step in view.steps()}
-        for height in range(view.base + 1, view.visible + 1):
+        heights = first.block_heights
+        for done, height in enumerate(heights, 1):
             block = _block_line(view, genesis, height, steps.get(height))
             transactions += len(block.txs)
             lines.add(block)
-            report(height - view.base, view.visible - view.base)
+            report(done, len(heights))
         for entry in pending:
             raw = hex_text(encode_tx(entry.tx, genesis.chain_id))
             lines.add(PendingLine(raw, entry.received_at, entry.queued_since is not None))
-        lines.end(EndLine(view.visible - view.base, transactions, len(pending), ""))
+        lines.end(EndLine(len(heights), transactions, len(pending), ""))
         return Exported(view.base, view.visible, hex_text(head), transactions, len(pending))
 
 
@@ -106,7 +109,7 @@ class _Lines:
 
 
 def _export_start(view: StoreView, genesis: Genesis, first: ChainLine, lines: _Lines) -> None:
-    """The first line, and the state where the blocks do not begin with genesis."""
+    """The first line; and where the blocks do not begin with genesis, the state after the oldest."""
     base = view.base
     if not base:
         lines.add(first)
@@ -118,16 +121,29 @@ def _export_start(view: StoreView, genesis: Genesis, first: ChainLine, lines: _L
     with tempfile.TemporaryDirectory(prefix="cairn-export-") as scratch:
         shelf = SnapshotDirectory(Path(scratch))
         manifest = shelf.take(view, base, genesis_digest(genesis), record, lambda: None)
-        signature = view.find_signature(base) or b""
         lines.add(
             msgspec.structs.replace(
-                first, manifest=hex_text(encode_manifest(manifest)), signature=hex_text(signature) if signature else ""
+                first, manifest=hex_text(encode_manifest(manifest)), absent=tuple(_absent_before(view, base))
             )
         )
         for number in range(len(manifest.chunks)):
             part = shelf.find_chunk(base, number)
             assert part is not None, "it was written a moment ago"
             lines.add(PartLine(number, base64.b64encode(part).decode()))
+
+
+def _absent_before(view: StoreView, height: int) -> list[tuple[str, ...]]:
+    """Who did not vote on the blocks before: of some, that is known longer than anything else of them."""
+    found: list[tuple[str, ...]] = []
+    while height and (absent := _absent_at(view, height - 1)) is not None:
+        found.insert(0, absent)
+        height -= 1
+    return found
+
+
+def _absent_at(view: StoreView, height: int) -> tuple[str, ...] | None:
+    record = view.database.get(keys.META, keys.absent_key(height))
+    return None if record is None else tuple(map(hex_text, _addresses(record)))
 
 
 def _block_line(view: StoreView, genesis: Genesis, height: int, step: Step | None) -> BlockLine:
@@ -140,7 +156,6 @@ def _block_line(view: StoreView, genesis: Genesis, height: int, step: Step | Non
     signature = view.find_signature(height)
     governance = get(keys.META, keys.governance_key(height))
     balances = get(keys.META, keys.balances_key(height))
-    absent = get(keys.META, keys.absent_key(height))
     return BlockLine(
         height,
         hex_text(found[0]),
@@ -151,7 +166,7 @@ def _block_line(view: StoreView, genesis: Genesis, height: int, step: Step | Non
         step,
         "" if governance is None else hex_text(governance),
         {} if balances is None else _balances(balances),
-        None if absent is None else tuple(hex_text(address) for address in _addresses(absent)),
+        _absent_at(view, height),
     )
 
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from cairn.domain.certificates import (
+    MAX_INTEGER,
     BlockSignature,
     CheckedCertificates,
     SetMember,
@@ -33,15 +34,17 @@ from cairn.domain.errors import (
     InvalidProof,
     InvalidSnapshot,
     Rejected,
+    reason_of,
 )
 from cairn.domain.genesis import DEV_SIGNER, Genesis, parse_genesis
 from cairn.domain.governance import decode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.json_fields import find_data, hex_text
+from cairn.domain.merkle import tx_root
 from cairn.domain.rules import RULES_VERSION
 from cairn.domain.transactions import decode_tx, encode_record
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import BlockHash, BlockHeader, Tx
+from cairn.domain.types import Address, BlockHash, BlockHeader, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.directory import Syncs, is_directory, journal_path, names_in, sync_directory, sync_file
 from cairn.store.export_format import (
@@ -56,7 +59,7 @@ from cairn.store.export_format import (
 )
 from cairn.store.journal import Journal
 from cairn.store.rules_file import are_sound, write_rules
-from cairn.store.snapshot import Restore, decode_manifest
+from cairn.store.snapshot import Manifest, OldestBlock, Restore, decode_manifest
 
 Report = Callable[[int, int], None]
 """Called with how many blocks are done, and of how many."""
@@ -102,6 +105,8 @@ class ExportReader:
             raise self.refusal("it is no export of a chain: the first line must tell of one")
         if first.format != EXPORT_FORMAT:
             raise self.refusal(f"its format is {first.format}, and this version reads {EXPORT_FORMAT}")
+        if not 0 <= first.oldest <= first.height <= MAX_INTEGER:
+            raise self.refusal(f"it cannot have the blocks {first.oldest} to {first.height}")
         self.first = first
         self._check_rules(first)
         self.genesis = self._genesis(first)
@@ -177,30 +182,34 @@ def import_chain(reader: ExportReader, directory: Path, report: Report = lambda 
 
 
 class _Import:
+    """First the state, with the changes of who signs before it; then the block that it is of; then the later blocks."""
+
     def __init__(self, reader: ExportReader, chain: ChainStore, journal: Journal) -> None:
         self._reader = reader
         self._genesis = reader.genesis
         self._chain = chain
         self._journal = journal
-        self._signatures = _LoneSignatures(self._genesis, chain.steps())
-        self._steps = _NetworkSteps(self._genesis, chain.steps())
         self._known = {entry.tx.hash for entry in journal.recovered}
-        self._restore: Restore | None = None
+        self._heights = iter(reader.first.block_heights)
         self._blocks = self._transactions = self._pending = 0
+        self._signers: _LoneSignatures | _NetworkSteps
 
     def run(self, report: Report) -> Imported:
         first, chain = self._reader.first, self._chain
         begun_at = chain.visible
-        if first.oldest and begun_at < first.oldest:
-            self._begin_state(first)
-        for line in self._reader:
+        lines = iter(self._reader)
+        if first.oldest:
+            self._begin_with_state(lines)
+        else:
+            self._take_signers(chain.steps())
+        for line in lines:
             if isinstance(line, BlockLine):
                 self._add_block(line)
-                report(self._blocks, first.height - first.oldest)
+                report(self._blocks, len(first.block_heights))
             elif isinstance(line, PendingLine):
                 self._add_pending(line)
             elif isinstance(line, PartLine):
-                self._add_part(line)
+                raise self._refusal("a part of the state, where none is due")
             elif isinstance(line, EndLine):
                 self._check_end(line)
             else:
@@ -211,42 +220,59 @@ class _Import:
     def _refusal(self, why: str) -> InvalidConfig:
         return self._reader.refusal(why)
 
+    def _take_signers(self, steps: list[Step]) -> None:
+        is_lone = self._genesis.signer is not None
+        self._signers = (_LoneSignatures if is_lone else _NetworkSteps)(self._genesis, steps)
+
     # Blocks.
 
     def _add_block(self, line: BlockLine) -> None:
-        chain = self._chain
-        if self._restore is not None:
-            raise self._refusal("a block comes before the last part of the state")
-        if line.height != self._reader.first.oldest + self._blocks + 1:
-            raise self._refusal(f"block {line.height} is not in its place")
-        self._blocks += 1
-        self._transactions += len(line.txs)
-        if line.height <= chain.visible:
-            # From an import that was interrupted.
-            if (found := chain.find_block_hash(line.height)) is None or hex_text(found) != line.hash:
-                raise self._refusal(f"block {line.height} is another one than an earlier import has begun with")
-            if self._genesis.signer is None:
-                self._add_step(line)
+        self._count_block(line)
+        if line.height <= self._chain.visible:
+            self._check_known(line)
             return
         outcome = self._execute(line)
         computed = hex_text(outcome.block.hash)
         if computed != line.hash:
             raise self._refusal(f"block {line.height} has the hash {line.hash}, and by its content {computed}")
-        absent = None if line.absent is None else [self._bytes(address, 20) for address in line.absent]
-        if self._genesis.signer is None:
-            chain.commit(outcome, absent)
-            self._add_step(line)
-        else:
-            signed = BlockSignature(self._bytes(line.signature, 64), line.step)
-            self._checked(lambda: self._signatures.check(outcome.block.header, signed))
-            chain.commit(outcome, absent, signed)
+        absent = None if line.absent is None else self._addresses(line.absent)
+        signed = self._check_signers(outcome.block.header, line)
+        self._chain.commit(outcome, absent, signed)
+        if signed is None and line.step is not None:
+            self._chain.add_step(line.step)
 
-    def _add_step(self, line: BlockLine) -> None:
-        """Keep a network's change of validators with the block that made it, unless it is here already."""
-        step = line.step
-        if step is not None and not self._steps.has(step):
-            self._checked(lambda: self._steps.check(line.height, step))
-            self._chain.add_step(step)
+    def _count_block(self, line: BlockLine) -> None:
+        if line.height != next(self._heights, None):
+            raise self._refusal(f"block {line.height} is not in its place")
+        self._blocks += 1
+        self._transactions += len(line.txs)
+
+    def _check_known(self, line: BlockLine) -> None:
+        """Check that an import that was interrupted has begun with this block, and add the step that it lacks."""
+        found = self._chain.find_block_hash(line.height)
+        if found is None or hex_text(found) != line.hash:
+            raise self._refusal(f"block {line.height} is another one than an earlier import has begun with")
+        signers = self._signers
+        if isinstance(signers, _NetworkSteps) and line.step is not None and not signers.has(line.step):
+            self._check_step(signers, line.height, line.step)
+            self._chain.add_step(line.step)
+
+    def _check_signers(self, header: BlockHeader, line: BlockLine) -> BlockSignature | None:
+        """Check the signature of a block that one node made alone, or the change of validators that a network's made.
+
+        Returns the first, if that is what it has.
+        """
+        signers = self._signers
+        if isinstance(signers, _NetworkSteps):
+            if line.step is not None:
+                self._check_step(signers, header.height, line.step)
+            return None
+        signed = BlockSignature(self._bytes(line.signature, 64), line.step)
+        self._checked(lambda: signers.check(header, signed))
+        return signed
+
+    def _check_step(self, signers: "_NetworkSteps", height: int, step: Step) -> None:
+        self._checked(lambda: signers.check(height, step))
 
     def _execute(self, line: BlockLine) -> BlockOutcome:
         chain, rules = self._chain, self._genesis.rules
@@ -258,15 +284,21 @@ class _Import:
                 if chain.governance is None:
                     raise self._refusal("validators on a chain that has none")
                 change = chain.governance, decode_governance(self._bytes(line.governance))
-            if line.balances and self._genesis.signer != DEV_SIGNER:
-                raise self._refusal("balances are set, which only a block of a dev chain may")
-            balances = {parse_address(address, "balances"): int(text) for address, text in line.balances.items()}
+            balances = self._balances(line)
             head, head_hash = chain.head_header, chain.head_hash
             return build_block(head, head_hash, chain, txs, line.timestamp, proposer, rules, change, balances or None)
         except (Rejected, InvalidBlock, Corrupt) as error:
             raise self._refusal(f"block {line.height}: {error.detail}") from None
         except (ValueError, OverflowError) as error:
             raise self._refusal(f"block {line.height}: {error}") from None
+
+    def _balances(self, line: BlockLine) -> dict[Address, int]:
+        if line.balances and self._genesis.signer != DEV_SIGNER:
+            raise self._refusal("balances are set, which only a block of a dev chain may")
+        return {parse_address(address, "balances"): int(text) for address, text in line.balances.items()}
+
+    def _addresses(self, texts: Iterable[str]) -> list[bytes]:
+        return [self._bytes(address, 20) for address in texts]
 
     def _tx(self, raw: str) -> Tx:
         return decode_tx(self._bytes(raw), self._genesis.chain_id, self._genesis.gas_price)
@@ -296,35 +328,60 @@ class _Import:
 
     # The state, where the oldest blocks are not in the export.
 
-    def _begin_state(self, first: ChainLine) -> None:
+    def _begin_with_state(self, lines: Iterator[AnyLine]) -> None:
+        first, chain = self._reader.first, self._chain
         try:
             manifest = decode_manifest(self._bytes(first.manifest))
             header = manifest.decode_header()
             if header.height != first.oldest:
                 raise self._refusal(f"the state is of block {header.height}, not of {first.oldest}")
-            self._restore = self._chain.begin_restore(manifest, block_hash(header))
-        except InvalidSnapshot as error:
-            raise self._refusal(error.detail) from None
-        if self._genesis.signer is not None:
-            signature = BlockSignature(self._bytes(first.signature, 64))
-            self._checked(lambda: self._signatures.check(header, signature))
-
-    def _add_part(self, line: PartLine) -> None:
-        if self._restore is None:
-            if self._reader.first.oldest and not self._blocks and self._chain.visible >= self._reader.first.oldest:
+            is_here = chain.visible >= first.oldest
+            restore = None if is_here else chain.begin_restore(manifest, block_hash(header))
+            self._read_parts(lines, len(manifest.chunks), restore)
+            line = next(lines)
+            if not isinstance(line, BlockLine):
+                raise self._refusal("the oldest block must follow its state")
+            self._count_block(line)
+            if restore is None:
+                self._take_signers(chain.steps())
+                self._check_known(line)
                 return
-            raise self._refusal("a part of the state, where none is due")
-        try:
-            self._restore.add_chunk(line.number, base64.b64decode(line.data, validate=True))
-            if self._restore.is_complete:
-                signature = self._reader.first.signature
-                self._chain.finish_restore(self._restore, self._bytes(signature) if signature else None)
-                self._chain.clear_restore()
-                self._restore = None
-        except (binascii.Error, Rejected) as error:
-            raise self._refusal(f"the state: {error}") from None
+            self._take_signers([msgspec.json.decode(record, type=Step) for _, record in restore.steps])
+            oldest = self._oldest_block(line, manifest)
+            chain.finish_restore(restore, oldest)
+            chain.clear_restore()
+        except (binascii.Error, ValueError, OverflowError, Rejected) as error:
+            raise self._refusal(f"the state: {reason_of(error)}") from None
         except InvalidSnapshot as error:
             raise self._refusal(f"the state: {error.detail}") from None
+
+    def _read_parts(self, lines: Iterator[AnyLine], count: int, restore: Restore | None) -> None:
+        """The parts of the state, which are left out if an earlier import has taken them."""
+        for _ in range(count):
+            part = next(lines)
+            if not isinstance(part, PartLine):
+                raise self._refusal(f"the state has {count} parts, and here is none")
+            if restore is not None:
+                restore.add_chunk(part.number, base64.b64decode(part.data, validate=True))
+
+    def _oldest_block(self, line: BlockLine, manifest: Manifest) -> OldestBlock:
+        """What the line has beside what the state's parts say of the block, which must be the same."""
+        header = manifest.decode_header()
+        hashes = [self._tx(raw).hash for raw in line.txs]
+        said = line.hash, line.timestamp, parse_address(line.proposer, "proposer"), tx_root(hashes)
+        if said != (hex_text(block_hash(header)), header.timestamp, header.proposer, header.tx_root):
+            raise self._refusal(f"block {line.height} is another one than that of the state")
+        if line.governance and self._bytes(line.governance) != manifest.governance:
+            raise self._refusal(f"block {line.height} leaves other validators than those in the state")
+        signed = self._check_signers(header, line)
+        before = list(map(self._addresses, self._reader.first.absent))
+        return OldestBlock(
+            None if signed is None else signed.signature,
+            line.step,
+            bool(line.governance),
+            self._balances(line),
+            before if line.absent is None else [*before, self._addresses(line.absent)],
+        )
 
     def _check_end(self, line: EndLine) -> None:
         first, chain = self._reader.first, self._chain

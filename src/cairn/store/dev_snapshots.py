@@ -36,7 +36,7 @@ from cairn.store.directory import (
     watermark_path,
     write_file,
 )
-from cairn.store.journal import Journal, JournalEntry, KeptAnswer
+from cairn.store.journal import Journal, JournalEntry
 from cairn.store.watermark import Watermark
 
 KEPT_SNAPSHOTS = 1_000
@@ -84,13 +84,12 @@ class DevDirectory:
         pending: Iterable[JournalEntry],
         drops: Iterable[tuple[TxHash, DropReason]] = (),
         up_s: int = 0,
-        answers: Iterable[KeptAnswer] = (),
     ) -> int:
         """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
 
         `copy_chain` copies the chain as of now to a path that does not exist.
         `drops` are the reasons of what was dropped so far, `up_s` is the node's uptime, from which waiting times of
-        queued transactions are counted; `answers` are those to requests with an idempotency key.
+        queued transactions are counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
         """
         if not is_there(_state_path(self._directory)):
@@ -100,7 +99,7 @@ class DevDirectory:
         place = snapshot_path(self._directory, number)
         _remove_unlisted(self._directory, self.state)
         copy_chain(place)
-        _keep_mempool(place, pending, drops, up_s, answers)
+        _keep_mempool(place, pending, drops, up_s)
         snapshots = self.state.snapshots | {number: DevSnapshot(height, self.state.offset_s)}
         newest = dict(list(snapshots.items())[-KEPT_SNAPSHOTS:])
         self._change(next_id=number + 1, snapshots=newest)
@@ -124,7 +123,6 @@ def _keep_mempool(
     pending: Iterable[JournalEntry],
     drops: Iterable[tuple[TxHash, DropReason]],
     up_s: int,
-    answers: Iterable[KeptAnswer],
 ) -> None:
     """Make the journal of a snapshot, and record in its watermark what the journal must contain."""
     watermark = Watermark.open(watermark_path(place))
@@ -136,8 +134,6 @@ def _keep_mempool(
                 journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx), entry.queued_since)
             for drop in drops:
                 journal.append_drop(*drop)
-            for answer in answers:
-                journal.append_answer(answer)
             journal.sync()
         finally:
             journal.close()

@@ -28,7 +28,7 @@ import structlog
 
 from cairn import metrics
 from cairn.build import DATA_FORMAT
-from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
+from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat, reason_of
 from cairn.domain.types import BlockHash
 from cairn.heartbeat import Work, doing
 
@@ -102,7 +102,7 @@ class DirectoryLock:
             make_directory(directory)
             file = os.open(directory / "cairn.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot use {directory}: {failure}") from failure
+            raise StoreUnavailable(f"cannot use {directory}: {reason_of(failure)}") from failure
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -111,7 +111,7 @@ class DirectoryLock:
             raise DirectoryInUse(f"{directory} is in use by the node with process id {holder}") from None
         except OSError as failure:
             os.close(file)
-            raise StoreUnavailable(f"cannot lock {directory}: {failure}") from failure
+            raise StoreUnavailable(f"cannot lock {directory}: {reason_of(failure)}") from failure
         write_lock_holder(file)
         return cls(file)
 
@@ -148,7 +148,7 @@ def find_free_bytes(directory: Path) -> int:
     try:
         disk = os.statvfs(directory)
     except OSError as failure:
-        raise StoreUnavailable(f"cannot look at the disk of {directory}: {failure}") from failure
+        raise StoreUnavailable(f"cannot look at the disk of {directory}: {reason_of(failure)}") from failure
     free_bytes = disk.f_bavail * disk.f_frsize
     metrics.STORE_FREE.set(free_bytes)
     return free_bytes
@@ -178,7 +178,7 @@ def size_on_disk(directory: Path) -> int:
                     file = os.lstat(os.path.join(parent, name))
                     blocks[file.st_dev, file.st_ino] = file.st_blocks
     except OSError as failure:
-        raise StoreUnavailable(f"cannot look at {directory}: {failure}") from failure
+        raise StoreUnavailable(f"cannot look at {directory}: {reason_of(failure)}") from failure
     return BLOCK_BYTES * sum(blocks.values())
 
 
@@ -266,7 +266,7 @@ def check_format(directory: Path) -> None:
     try:
         found = path.read_text("ascii", "replace").strip()
     except OSError as failure:
-        raise StoreUnavailable(f"cannot read {path}: {failure}") from failure
+        raise StoreUnavailable(f"cannot read {path}: {reason_of(failure)}") from failure
     if found != f"{_FORMAT_PREFIX}{DATA_FORMAT}":
         shown = found.removeprefix(_FORMAT_PREFIX)[:40]
         raise WrongFormat(
@@ -300,17 +300,19 @@ def make_directory(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file that is complete or absent after a crash."""
+def write_file(path: Path, content: bytes, *, is_synced: bool = True) -> None:
+    """Write a file that only its owner can read; if it is synced, it is complete or absent after a power loss."""
     draft = path.with_name(path.name + ".new")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         write_at(file, content, 0)
-        sync_file(file)
+        if is_synced:
+            sync_file(file)
     finally:
         os.close(file)
     draft.rename(path)
-    sync_directory(path.parent)
+    if is_synced:
+        sync_directory(path.parent)
 
 
 def write_at(file: int, content: bytes, offset: int) -> None:

@@ -1,8 +1,10 @@
 """The lines of an exported chain: JSON, one thing a line, so that any program can read and make them.
 
     {"line":"chain", ...}      first: the format, genesis, which blocks follow, and the hash of the last
-    {"line":"part", ...}       only where blocks were removed: the state after the first one, in parts of a snapshot
-    {"line":"block", ...}      each block: its transactions as they were signed, and all that does not follow from them
+    {"line":"part", ...}       only where blocks were removed: the state after the oldest one that is kept, and the
+                               changes of who signs before it, in parts of a snapshot
+    {"line":"block", ...}      each block: its transactions as they were signed, and all that does not follow from them;
+                               of the oldest one that is kept, too, if it is not genesis
     {"line":"pending", ...}    each transaction that was accepted and is not in a block
     {"line":"end", ...}        last: how many there were, and the SHA-256 of all lines before it
 
@@ -39,10 +41,15 @@ class ChainLine(Line, frozen=True, tag="chain"):
     """The version that wrote it, for people."""
     manifest: str = ""
     """Only where blocks were removed: what the parts of the state are, in hex."""
-    signature: str = ""
-    """Only there, too: that of the oldest block, on a chain whose node makes its blocks alone."""
+    absent: tuple[tuple[str, ...], ...] = ()
+    """Only there, on a network: as `BlockLine.absent`, of the latest blocks before the oldest one, ascending."""
     rules: tuple[RulesSince, ...] = ()
     """On a network that has had other rules than the first: each version of them, and the first height with it."""
+
+    @property
+    def block_heights(self) -> range:
+        """The heights of the blocks that have a line of their own."""
+        return range(max(1, self.oldest), self.height + 1)
 
 
 class PartLine(Line, frozen=True, tag="part"):

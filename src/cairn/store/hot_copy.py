@@ -26,6 +26,8 @@ class CopiedStore(msgspec.Struct, frozen=True):
 
     height: int
     hash: BlockHash
+    oldest: int
+    """The oldest height that is kept."""
     journal: JournalExtent
     pending: int
     """How many transactions were in the mempool."""

@@ -19,17 +19,13 @@ not find all in between is refused, before it changes anything.
         2 | reason 1 | transaction hash 32                                        DROP
         3 | seconds that the node has been up 8                                   UPTIME
         4 | reason 1 | transaction hash 32                                        LEAVE
-        5 | order 8 | received at 8 | answered at 8 | key 32 | request 32 | transaction hash 32 | confirmed 1   ANSWER
 
 After a LEAVE the transaction is not in the mempool, but may still be confirmed by another node, and is kept until it
 is settled. It comes after its ADD; a later ADD of the same transaction takes it back.
 
-An ANSWER says what was answered to a request with an idempotency key. It is in the frame of its transaction's ADD, if
-that is new, so that a crash leaves both or none. It is kept like a transaction, until it is settled by its own key.
-
 The time up runs on from one life of the node to the next, so that what waits is counted by it and not by a clock that
 somebody may set. Every segment begins with it, and so it outlives the removal of the others. `queued since` is a moment
-of it, or -1 for a transaction that could be mined when it was accepted. `answered at` is one, too.
+of it, or -1 for a transaction that could be mined when it was accepted.
 """
 
 import os
@@ -66,17 +62,14 @@ KEPT_DROPS: Final = 10_000
 _FRAME_RECORDS: Final = 4_096
 """How many records go into one frame when many are written again."""
 
-_ADD, _DROP, _UPTIME, _LEAVE, _ANSWER = 1, 2, 3, 4, 5
+_ADD, _DROP, _UPTIME, _LEAVE = 1, 2, 3, 4
 _ADD_HEAD = Struct(">BQQq")
 _DROP_RECORD = Struct(">BB32s")
 _UPTIME_RECORD = Struct(">BQ")
-# The key is where the hash of an ADD is.
-_ANSWER_RECORD = Struct(">BQQq32s32s32s?")
 _NEVER = -1
 _ADD_SIZE = _ADD_HEAD.size + TX_RECORD_SIZE
 """Of a transaction without data."""
 _SIZES = {_DROP: _DROP_RECORD.size, _UPTIME: _UPTIME_RECORD.size, _LEAVE: _DROP_RECORD.size}
-_SIZES[_ANSWER] = _ANSWER_RECORD.size
 _HASH_AT = _ADD_HEAD.size
 _HASH_END = _HASH_AT + 32
 _REASONS: tuple[DropReason, ...] = get_args(DropReason)
@@ -93,21 +86,6 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     """In seconds of the node's uptime; None if it could be mined when it was accepted."""
     left: DropReason | None = None
     """Why it is no longer in the mempool; None if it is."""
-
-
-class KeptAnswer(msgspec.Struct, frozen=True, gc=False):
-    """What was answered to a request with an idempotency key."""
-
-    key: bytes
-    """Digest of the key."""
-    request: bytes
-    """Digest of the request."""
-    tx_hash: TxHash
-    confirmed: bool
-    received_at: int
-    """Unix time in whole seconds."""
-    answered_at: int
-    """In seconds of the node's uptime."""
 
 
 class JournalExtent(msgspec.Struct, frozen=True):
@@ -155,20 +133,17 @@ class Replay:
         """The unsettled transactions that left the mempool."""
         self.drops: dict[TxHash, DropReason] = {}
         """The dropped transactions, in the order in which they were dropped."""
-        self._adds: dict[bytes, bytes] = {}
-        """The ADD record of each unsettled transaction, and the ANSWER of each key."""
+        self._adds: dict[TxHash, bytes] = {}
+        """The ADD record of each unsettled transaction."""
         for scan in self._scan():
             for frame in scan.frames:
                 self._apply(segment_path(directory, scan.number), frame)
             self.last_segment, self.next_sequence = scan, scan.next_sequence
         self._check_end()
-        # The order is the first field after the kind, so sorting the records of a kind sorts by it.
+        # The order is the first field after the kind, so sorting the records sorts by it.
         self.adds = sorted(self._adds.values())
         """The same records, in the order of acceptance."""
-        self.entries = [
-            _decode_add(record, self.left.get(_hash_of(record))) for record in self.adds if record[0] == _ADD
-        ]
-        self.answers = [_decode_answer(record) for record in self.adds if record[0] == _ANSWER]
+        self.entries = [_decode_add(record, self.left.get(_hash_of(record))) for record in self.adds]
 
     def _apply(self, path: Path, frame: Frame) -> None:
         """Apply a frame's records to the unsettled and the dropped transactions so far."""
@@ -187,8 +162,6 @@ class Replay:
                 _, reason, left = _DROP_RECORD.unpack(record)
                 if left in self._adds:
                     self.left[left] = _REASONS[reason]
-            elif kind == _ANSWER:
-                self._adds[_hash_of(record)] = record
             else:
                 self.up_s = _UPTIME_RECORD.unpack(record)[1]
 
@@ -244,12 +217,12 @@ class Journal:
         """The node's uptime in seconds over all restarts, as last recorded here."""
         self._buffer: list[bytes] = []
         """The records of the next frame."""
-        self._unsynced: dict[bytes, None] = {}
-        """The unsettled transactions and answers among them."""
+        self._unsynced: dict[TxHash, None] = {}
+        """The unsettled transactions among them."""
         self.holds_only_adds = True
         """Whether they are all of transactions: then none needs to be written once a block on disk has them all."""
-        self._alive: dict[bytes, int] = {}
-        """The segment that each unsettled transaction or answer is in."""
+        self._alive: dict[TxHash, int] = {}
+        """The segment that each unsettled transaction is in."""
         self._left: dict[TxHash, DropReason] = {}
         """The unsettled transactions that left the mempool."""
         self._tails: dict[TxHash, int] = {}
@@ -257,14 +230,12 @@ class Journal:
         self._tail_bytes = 0
         """The sum of these."""
         self._segments: dict[int, int] = {}
-        """How many of those each segment has; the oldest segment is first, the current one last."""
+        """How many unsettled transactions each segment has; the oldest segment is first, the current one last."""
         self._firsts: dict[int, int] = {}
         """The first frame of each segment."""
         self.recovered: list[JournalEntry] = []
         """The unsettled transactions when the journal was opened, in the order of acceptance."""
         self.recovered_drops: list[tuple[TxHash, DropReason]] = []
-        self.recovered_answers: list[KeptAnswer] = []
-        """The answers when the journal was opened, the oldest first."""
 
     @classmethod
     def open(
@@ -300,15 +271,6 @@ class Journal:
             self._left.pop(tx.hash, None)
         if tx.data:
             self._count_tail(tx.hash, len(record) - TX_RECORD_SIZE)
-
-    def append_answer(self, answer: KeptAnswer) -> None:
-        """Append what is answered after the next `sync`, which writes it together with all others since the last."""
-        self._order += 1
-        received_at, answered_at, key = answer.received_at, answer.answered_at, answer.key
-        head = _ANSWER, self._order, received_at, answered_at, key
-        self._buffer.append(_ANSWER_RECORD.pack(*head, answer.request, answer.tx_hash, answer.confirmed))
-        self._unsynced[key] = None
-        self.holds_only_adds = False
 
     def append_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         """Append that a transaction was dropped. It must still be settled."""
@@ -352,11 +314,6 @@ class Journal:
             segment = alive.pop(tx.hash, None)
             if segment is not None:
                 segments[segment] -= 1
-
-    def settle_answer(self, key: bytes) -> None:
-        """The journal need not keep the answer to this key any longer."""
-        # A key is no transaction's hash, so it has left nothing else behind.
-        self.settle(TxHash(key))
 
     def sync(self) -> None:
         """Put everything appended on disk, and remove segments that nothing needs any more.
@@ -418,8 +375,8 @@ class Journal:
         self._failure = f"the journal at {self._directory} cannot be written: {reason_of(failure)}"
         return JournalUnavailable(self._failure)
 
-    def _write(self, payload: bytes, added: Collection[bytes]) -> bytes:
-        """Write one frame and sync it; `added` are its unsettled transactions and answers. Returns the frame."""
+    def _write(self, payload: bytes, added: Collection[TxHash]) -> bytes:
+        """Write one frame and sync it; `added` are its unsettled transactions. Returns the frame."""
         frame = encode_frame(self._sequence, payload)
         if self._offset + len(frame) > self._capacity:
             frame = encode_frame(self._sequence, _encode_uptime(self.up_s) + payload)
@@ -432,8 +389,8 @@ class Journal:
         self._bounds.raise_journal_end(self._sequence)
         # Those that are written again are no longer in an earlier segment.
         if not self._alive.keys().isdisjoint(added):
-            for kept in self._alive.keys() & added:
-                self._segments[self._alive[kept]] -= 1
+            for tx_hash in self._alive.keys() & added:
+                self._segments[self._alive[tx_hash]] -= 1
         self._alive.update(dict.fromkeys(added, self._current))
         self._segments[self._current] += len(added)
         return frame
@@ -457,12 +414,12 @@ class Journal:
 
     def _living_in(self, number: int) -> list[bytes]:
         path = segment_path(self._directory, number)
-        adds: dict[bytes, bytes] = {_hash_of(add): add for add in _adds(path, scan_segment(path))}
-        living = [kept for kept, segment in self._alive.items() if segment == number]
-        missing = [kept for kept in living if kept not in adds]
+        adds = {_hash_of(add): add for add in _adds(path, scan_segment(path))}
+        living = [tx_hash for tx_hash, segment in self._alive.items() if segment == number]
+        missing = [tx_hash for tx_hash in living if tx_hash not in adds]
         if missing:
-            raise Corrupt(f"{path}: record 0x{missing[0].hex()} is no longer in it")
-        return [adds[kept] for kept in living]
+            raise Corrupt(f"{path}: transaction 0x{missing[0].hex()} is no longer in it")
+        return [adds[tx_hash] for tx_hash in living]
 
     def _remove_dead(self) -> None:
         numbers = list(self._segments)
@@ -500,15 +457,14 @@ class Journal:
             self._write(b"".join(group + leaves), hashes)
 
     def _recover(self) -> None:
-        """Replay all segments, write what is unsettled into new ones, and remove the old ones."""
+        """Replay all segments, write the unsettled transactions into new ones, and remove the old ones."""
         replay = Replay(self._directory, self._bounds)
         self.recovered, last = replay.entries, replay.last_segment
         self.recovered_drops = list(replay.drops.items())[-KEPT_DROPS:]
         self.up_s, self._left, self._sequence = replay.up_s, replay.left, replay.next_sequence
-        self.recovered_answers = replay.answers
-        self._order = max(map(_order_of, replay.adds), default=0)
+        self._order = _order_of(replay.adds[-1]) if replay.adds else 0
         for add in replay.adds:
-            if add[0] == _ADD and len(add) > _ADD_SIZE:
+            if len(add) > _ADD_SIZE:
                 self._count_tail(_hash_of(add), len(add) - _ADD_SIZE)
         # Everything required is there: from here on the directory is changed.
         make_directory(self._directory)
@@ -544,9 +500,8 @@ def _not_opened(path: Path, failure: OSError | StoreUnavailable) -> JournalUnava
 
 
 def _adds(path: Path, scan: Scan) -> Iterator[bytes]:
-    """The records that are kept until they are settled."""
     for frame in scan.frames:
-        yield from (record for kind, record in _records(path, frame) if kind in (_ADD, _ANSWER))
+        yield from (record for kind, record in _records(path, frame) if kind == _ADD)
 
 
 def _records(path: Path, frame: Frame) -> Iterator[tuple[int, bytes]]:
@@ -577,13 +532,7 @@ def _decode_add(record: bytes, left: DropReason | None) -> JournalEntry:
     return JournalEntry(received_at, tx, None if since == _NEVER else since, left)
 
 
-def _decode_answer(record: bytes) -> KeptAnswer:
-    _, _, received_at, answered_at, key, request, tx_hash, confirmed = _ANSWER_RECORD.unpack(record)
-    return KeptAnswer(key, request, tx_hash, confirmed, received_at, answered_at)
-
-
 def _hash_of(record: bytes) -> TxHash:
-    """What the record is kept by: the transaction's hash, or the key."""
     return TxHash(record[_HASH_AT:_HASH_END])
 
 

@@ -1,6 +1,6 @@
 """Reads the chain, in the core and in the workers alike."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -279,22 +279,27 @@ class ChainReader:
         if self.find_history_node(0, height) is None:
             return False
         if count == 0:
-            return self._has_changes(height, header) and self._has_silent_changes(height, header)
+            balances = get(keys.META, keys.balances_key(height))
+            given = {} if balances is None else keys.decode_balances(balances)
+            return self._has_changes(height, header, given) and self._has_silent_changes(height, header)
         records = self._find_chunk(height, keys.chunk_count(count) - 1, count)
         if records is None:
             return False
         tx = decode_record(records[-1])
-        version_key = keys.version_key(tx.sender, height)
-        version = get(keys.ACCOUNTS, version_key)
-        if version is None or get(keys.TX_INDEX, tx.hash) is None:
+        if get(keys.ACCOUNTS, keys.version_key(tx.sender, height)) is None or get(keys.TX_INDEX, tx.hash) is None:
             return False
-        # Those of its block are not in a snapshot.
-        is_restored = keys.decode_version(version_key, version).index == keys.RESTORED
-        return is_restored or self._has_changes(height, header)
+        return self._has_changes(height, header, [tx.sender])
 
-    def _has_changes(self, height: int, header: BlockHeader) -> bool:
+    def _has_changes(self, height: int, header: BlockHeader, touched: Iterable[Address]) -> bool:
+        """Whether the leaves of all accounts that the block touched are there, if it touched some; `touched` it did."""
         is_there = self._database.get(keys.CHANGES, keys.encode_height(height)) is not None
-        return is_there or header.changes_root == EMPTY_ROOT
+        # Those of its block are not in a snapshot.
+        return is_there or header.changes_root == EMPTY_ROOT or any(self._is_restored(each, height) for each in touched)
+
+    def _is_restored(self, address: Address, height: int) -> bool:
+        key = keys.version_key(address, height)
+        version = self._database.get(keys.ACCOUNTS, key)
+        return version is not None and keys.decode_version(key, version).index == keys.RESTORED
 
     def _has_silent_changes(self, height: int, header: BlockHeader) -> bool:
         """Whether all that a block without transactions did to the state is there; most did nothing."""

@@ -4,7 +4,8 @@ signing-key.json        the key that signs now
 next-signing-key.json   its successor: the next block hands over to it, and then takes the place of the other file
 
 Which of the two signs is what the chain says: the step of the hand-over is in the block's batch. The files follow. So a
-kill at any point leaves a key that the chain goes on with.
+kill at any point leaves a key that the chain goes on with. No block hands over to a key that cannot be read back from
+its file at that moment: after a stop nobody could sign the next block.
 """
 
 import base64
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from cairn import metrics
 from cairn.domain.ed25519 import SEED_BYTES, public_key_of, signer
 from cairn.domain.errors import InvalidConfig, NoSigningKey, StoreUnavailable
 from cairn.domain.genesis import DEV_SIGNING_SEED
@@ -83,6 +85,8 @@ class SigningKeys:
         self._files = files
         self._keys = [SigningKey(DEV_SIGNING_SEED)]
         self._successor: SigningKey | None = None
+        self._told_flaw: str | None = None
+        """Why there was no hand-over the last time."""
         if files is None:
             return
         try:
@@ -109,20 +113,35 @@ class SigningKeys:
         raise NoSigningKey(f"{wanted}; the home holds {held}: restore {path} from your backup")
 
     def successor_to(self, public_key: bytes) -> SigningKey | None:
-        """The key that the next block is to hand over to."""
+        """The key that the next block is to hand over to: one that can be read back from its file now."""
         if self._successor is None or self._successor.public_key == public_key:
             return None
-        return self._successor
+        flaw = self._find_flaw(self._successor)
+        metrics.HAND_OVER_REFUSED.set(flaw is not None)
+        if flaw is not None and flaw != self._told_flaw:
+            log.error("blocks are signed with the old key: the new one is not on disk", reason=flaw)
+        self._told_flaw = flaw
+        return self._successor if flaw is None else None
+
+    def _find_flaw(self, successor: SigningKey) -> str | None:
+        """Why the node could not sign with it after a restart."""
+        assert self._files is not None, "it was read from a file"
+        try:
+            is_same = SigningKey.load(self._files.successor).public_key == successor.public_key
+        except InvalidConfig as error:
+            return error.detail
+        return None if is_same else f"{self._files.successor} holds another key than at the start of the node"
 
     def settle(self, public_key: bytes) -> None:
         """The chain says that this key signs now: if it is the successor, its file takes the other's place."""
         if self._files is None or self._successor is None or self._successor.public_key != public_key:
             return
         try:
-            if is_there(self._files.successor):
-                os.replace(self._files.successor, self._files.current)
-                sync_directory(self._files.current.parent)
-        except (OSError, StoreUnavailable) as failure:
+            # From memory: its file may have gone since it was read back.
+            self._successor.save(self._files.current)
+            self._files.successor.unlink(missing_ok=True)
+            sync_directory(self._files.current.parent)
+        except (OSError, InvalidConfig, StoreUnavailable) as failure:
             # Nothing is lost: the next start finds both, and tries again.
             log.warning("cannot put the new signing key in the place of the old one", reason=str(failure))
 

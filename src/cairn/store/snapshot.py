@@ -21,7 +21,7 @@ running node sees its whole state, and the last one before others start from it.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cairn.domain.certificates import Step
 from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected, StoreUnavailable, reason_of
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
@@ -280,6 +281,33 @@ def _save(path: Path, chunk: bytes) -> bytes:
 
 def _chunk_name(index: int) -> str:
     return f"{index:06d}"
+
+
+class OldestBlock(msgspec.Struct, frozen=True):
+    """What an export has of the block that a restored chain begins with, and a snapshot of a peer has not."""
+
+    signature: bytes | None = None
+    """The block's own, on a chain whose node makes its blocks alone."""
+    step: Step | None = None
+    """If who signs changes with this block."""
+    changes_governance: bool = True
+    """Otherwise an earlier block made the snapshot's governance."""
+    balances: Mapping[Address, int] = {}
+    """Those that the block sets, on a dev chain."""
+    absent: Sequence[Sequence[bytes]] = ()
+    """As `MissedVotes` takes them, of the latest blocks up to this one, ascending."""
+
+    def add_to(self, batch: WriteBatch, height: int) -> None:
+        """Add what is stored beside the block, whose batch this is."""
+        if self.signature is not None:
+            batch.put(keys.SIGNATURES, keys.encode_height(height), self.signature)
+        if self.step is not None:
+            batch.put(keys.STEPS, keys.encode_height(height + 1), msgspec.json.encode(self.step))
+        for behind, absent in enumerate(reversed(self.absent)):
+            batch.put(keys.META, keys.absent_key(height - behind), b"".join(absent))
+
+
+OF_A_PEER = OldestBlock()
 
 
 class RestoredState(NamedTuple):

@@ -81,14 +81,19 @@ class RestoredSteps:
         self.records.append((height, line))
 
     def finish(self, governance: Governance | None) -> None:
-        """Check that none is missing before this governance, which the block commits to. Raises `InvalidSnapshot`."""
-        expected, is_in_block = 0, False
-        if governance is not None:
-            is_in_block = governance.set_changes > 0 and governance.set_changed_at == self._block_height
-            expected = governance.set_changes - is_in_block
-        if self._begun or len(self.records) != expected:
+        """Check that none is missing before this governance, which the block commits to. Raises `InvalidSnapshot`.
+
+        A chain whose node makes its blocks alone has none: there, who signed the snapshot's block tells.
+        """
+        if self._begun:
+            raise InvalidSnapshot("the changes of validators in the snapshot end in the middle of one")
+        if governance is None:
+            return
+        is_in_block = governance.set_changes > 0 and governance.set_changed_at == self._block_height
+        expected = governance.set_changes - is_in_block
+        if len(self.records) != expected:
             raise InvalidSnapshot(
                 f"the snapshot has {len(self.records)} changes of validators; up to its block there were {expected}"
             )
-        if governance is not None and not is_in_block and self._validators != members_of(governance):
+        if not is_in_block and self._validators != members_of(governance):
             raise InvalidSnapshot("the changes of validators in the snapshot do not lead to those of its block")

@@ -6,7 +6,7 @@ head's state root, whatever it was made from.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,9 @@ MOST_SHARE = 4
 TOLD_S = 1.0
 
 log = structlog.get_logger("cairn.store")
+
+Entry = tuple[bytes, bytes]
+"""A key and its value."""
 
 
 class RecoveredTree(msgspec.Struct, frozen=True):
@@ -117,7 +120,7 @@ def _renew(database: Database, reader: ChainReader, leaves: bytearray, touched: 
 
 
 class _AccountRing:
-    """The accounts as of the head, each with the next; nothing above the head may be stored."""
+    """The accounts as of the head, each with the next. A node that runs may have stored later ones."""
 
     def __init__(self, database: Database, height: int) -> None:
         self._cursor = database.cursor(keys.ACCOUNTS)
@@ -128,16 +131,28 @@ class _AccountRing:
         return keys.decode_version(*entry) if entry is not None and entry[0].startswith(address) else None
 
     def leaf(self, address: Address, version: Version) -> bytes:
-        after = self._cursor.seek(keys.after_versions(address)) or self._cursor.seek(b"")
-        assert after is not None
-        place = Place(version.number, version.touched, keys.decode_version_key(after[0])[0])
-        return leaf_hash(state_leaf(address, version.account, place))
+        cursor = self._cursor
+        following = self._step_to_head(cursor.seek(keys.after_versions(address)), cursor.next)
+        following = following or self._step_to_head(cursor.seek(b""), cursor.next)
+        assert following is not None
+        return leaf_hash(state_leaf(address, version.account, Place(version.number, version.touched, following)))
 
     def below(self, address: Address) -> Address:
         """The account before this one, which exists; of the lowest it is the highest."""
-        entry = self._cursor.seek_back(address) or self._cursor.seek_back(b"\xff" * 29)
-        assert entry is not None
-        return keys.decode_version_key(entry[0])[0]
+        cursor = self._cursor
+        below = self._step_to_head(cursor.seek_back(address), cursor.previous)
+        below = below or self._step_to_head(cursor.seek_back(keys.LAST_VERSION_KEY), cursor.previous)
+        assert below is not None
+        return below
+
+    def _step_to_head(self, entry: Entry | None, step: Callable[[], Entry | None]) -> Address | None:
+        """Whose the first version is that is not later than the head."""
+        while entry is not None:
+            address, height = keys.decode_version_key(entry[0])
+            if height <= self._height:
+                return address
+            entry = step()
+        return None
 
 
 def _leaves_of(reader: ChainReader, record: bytes) -> bytearray:

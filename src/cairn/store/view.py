@@ -46,6 +46,18 @@ def opened_view(directory: Path) -> Iterator[StoreView]:
         yield view
 
 
+def show_as_started(view: StoreView) -> None:
+    """Show a stopped node's store as its next start does, which goes by the store itself.
+
+    The block that was written just before a kill is there, and was not announced. The watermark may still have an
+    oldest block that is removed by now: it is synced only with the next block.
+    """
+    head, base = (view.database.get(keys.META, key) for key in (keys.HEAD_KEY, keys.BASE_KEY))
+    if head is not None and keys.decode_head(head).height == view.visible + 1:
+        view.visible += 1
+    view.base = 0 if base is None else keys.decode_height(base)
+
+
 def check_genesis(view: StoreView, genesis: Genesis) -> None:
     """Raise `WrongGenesis` if it is another chain's. The record of it may be damaged: then block 0 tells."""
     stored, digest = view.database.get(keys.META, keys.GENESIS_KEY), genesis_digest(genesis)

@@ -19,7 +19,7 @@ syncs, before anybody is answered, and is synced with every block; where it must
 Pages 0 and 1 of a number are written in turn, by its lowest bit, so a write that is torn leaves the number before it;
 pages 2 and 3 hold the same again, apart from each other, so a number is still known when a page or two neighbours are
 damaged. All of them are whole from the file's first moment on (it is made under another name): one that has no whole
-page is damaged, and so is a file of another size.
+page is damaged, and so is a file of another size. A copy of a store gets a watermark of its own, with all four.
 
 Workers learn the oldest height before anything below it is removed. It need not be synced: the writer has its own
 record in RocksDB, and writes it here again at every opening.
@@ -29,9 +29,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
-from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.errors import Corrupt, StoreUnavailable, reason_of
 from cairn.store.directory import check_linked, sync_file, write_at, write_file
 
 PAGE = 4096
@@ -45,6 +46,23 @@ _KIND_BYTES = _COPIES * _TURNS * PAGE
 SIZE = len(_KINDS) * _KIND_BYTES
 
 
+class StoreBounds(NamedTuple):
+    """All that a watermark says: none has a default, so that whoever makes one for a copy can forget none."""
+
+    height: int
+    """Of the newest block on disk; -1 if there is none."""
+    oldest: int
+    """The oldest height that is kept."""
+    journal_start: int
+    """The journal's first frame."""
+    journal_end: int
+    """The frame behind its last."""
+
+
+NOTHING_YET = StoreBounds(-1, 0, 0, 0)
+"""Of a directory in which a chain is begun."""
+
+
 class Watermark:
     """Opened by the writer with `open`, by followers with `follow`."""
 
@@ -53,10 +71,13 @@ class Watermark:
         self._file = file
 
     @classmethod
-    def create(cls, path: Path, height: int = -1) -> None:
-        """Make the file of a chain that ends at `height`, with a journal yet to be made. Raises `OSError`."""
-        first = {_BLOCKS: height + 1}
-        pages = [_encode(kind, first.get(kind, 0)).ljust(PAGE, b"\0") * (_COPIES * _TURNS) for kind in _KINDS]
+    def create(cls, path: Path, bounds: StoreBounds) -> None:
+        """Make the file of a chain and a journal that have these bounds. Raises `OSError`."""
+        numbers = (bounds.height + 1, *bounds[1:])
+        pages = [
+            _encode(kind, number).ljust(PAGE, b"\0") * (_COPIES * _TURNS)
+            for kind, number in zip(_KINDS, numbers, strict=True)
+        ]
         write_file(path, b"".join(pages))
 
     @classmethod
@@ -109,6 +130,10 @@ class Watermark:
         # Unsynced, so that no submission waits for it: a power loss may lower it to what the last block synced.
         self._write(_JOURNAL_END, frame)
 
+    def bounds(self) -> StoreBounds:
+        """All of its numbers. Raises `Corrupt`."""
+        return StoreBounds(self.height(), self.oldest(), self.journal_start(), self.journal_end())
+
     def is_in_place(self) -> bool:
         """Whether its path still leads to it: another directory may be there by now."""
         try:
@@ -141,7 +166,7 @@ class Watermark:
         try:
             content = os.pread(self._file, _KIND_BYTES, kind * _KIND_BYTES)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot read {self._path}: {failure}") from failure
+            raise StoreUnavailable(f"cannot read {self._path}: {reason_of(failure)}") from failure
         pages = [content[start : start + _NUMBER.size + _CHECKSUM.size] for start in range(0, len(content), PAGE)]
         # The greatest number first.
         for page in sorted(pages, reverse=True):
@@ -156,7 +181,7 @@ class Watermark:
             for copy in range(_COPIES):
                 write_at(self._file, content, kind * _KIND_BYTES + (copy * _TURNS + number % _TURNS) * PAGE)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
+            raise StoreUnavailable(f"cannot write {self._path}: {reason_of(failure)}") from failure
 
     def _sync(self) -> None:
         self._try(sync_file)
@@ -165,14 +190,14 @@ class Watermark:
         try:
             action(self._file)
         except OSError as failure:
-            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
+            raise StoreUnavailable(f"cannot write {self._path}: {reason_of(failure)}") from failure
 
 
 def _open(path: Path, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except OSError as failure:
-        raise StoreUnavailable(f"cannot open {path}: {failure}") from failure
+        raise StoreUnavailable(f"cannot open {path}: {reason_of(failure)}") from failure
 
 
 def _encode(kind: int, number: int) -> bytes:

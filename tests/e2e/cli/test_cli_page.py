@@ -14,6 +14,7 @@ def steady(text: str) -> str:
     """Without what depends on the moment."""
     text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:]{8} ?([+-]\d{4}|UTC)", "TIME", text)
     text = re.sub(r"\d+ \w+ ago|\bnow\b", "AGO", text)
+    text = re.sub(r"SHA-256 [0-9a-f]{64}", "SHA-256 …", text)
     return re.sub(r"after \d+\.\d s", "after … s", text).strip()
 
 

@@ -113,6 +113,9 @@ def pod_of(stateful_set: dict[str, Any], home: Path) -> dict[str, Any]:
     spec = template["spec"]
     for container in (*spec["initContainers"], *spec["containers"]):
         container["image"] = "localhost/cairn:latest"
+        # Podman takes those of the manifest on this machine, too, where a node may run.
+        for listening, port in zip(container.get("ports", []), free_ports(2), strict=False):
+            listening["hostPort"] = port
     # A drain is for balancers; nobody balances here.
     [drain] = [each for each in spec["containers"][0]["env"] if each["name"] == "CAIRN_DRAIN_DELAY_S"]
     drain["value"] = "0"

@@ -1,25 +1,20 @@
-"""Payments that the node signs, repeated with their idempotency keys: on two workers at once, and over kills."""
+"""Payments that the node signs, repeated with their idempotency keys: on two workers at once, and on new ones."""
 
 import os
-import random
-import threading
-import time
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.support.node_process import NodeProcess
+from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode, assert_problem
 from tests.support.rpc import rpc
 from tests.support.wallet import dev_account, new_account
 
 AT_ONCE = 16
-KILLS = 6
-PAYERS = 3
 
 
 def body(to: str, value: int) -> dict[str, object]:
@@ -72,68 +67,15 @@ def test_a_revert_forgets_the_keys_that_came_after_the_snapshot(node: PublicNode
     assert (node.balance(before), node.balance(after)) == (6, 0)
 
 
-class Payers:
-    """Each pays one account after the other, repeats a payment with its key until it is answered, and once more."""
-
-    def __init__(self) -> None:
-        self.url: str | None = None
-        """None while there is no node."""
-        self.answered: list[tuple[str, str, bytes]] = []
-        """The key, the receiver and the answer of each payment."""
-        self.some = threading.Event()
-        self.ended = threading.Event()
-
-    def pay(self, number: int) -> None:
-        count = 0
-        while not self.ended.is_set():
-            count += 1
-            key, to = f"{number}-{count}", new_account().address
-            answers = [answer for _ in range(2) if (answer := self._until_answered(key, to)) is not None]
-            if len(answers) == 2:
-                assert answers[0] == answers[1]
-                self.answered.append((key, to, answers[0]))
-                self.some.set()
-
-    def _until_answered(self, key: str, to: str) -> bytes | None:
-        while not self.ended.is_set():
-            try:
-                answer = post(self.url or "", key, to)
-            except (httpx.TransportError, httpx.UnsupportedProtocol):
-                time.sleep(0.01)
-                continue
-            if answer.status_code == 200:
-                return answer.content
-            assert answer.status_code == 503, answer.text
-        return None
-
-
-def test_over_kills_at_any_moment_each_key_is_paid_once_with_one_answer(tmp_path: Path) -> None:
-    seed = int(os.environ.get("CRASH_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"CRASH_SEED={seed}")
-    moments = random.Random(seed)
-    payers = Payers()
-    with ThreadPoolExecutor(PAYERS) as threads:
-        paying = [threads.submit(payers.pay, number) for number in range(PAYERS)]
-        try:
-            for _ in range(KILLS):
-                with NodeProcess.start_dev("--workers", "2", "--block-time", "0.1", data_dir=tmp_path) as killed:
-                    payers.some.clear()
-                    payers.url = killed.url
-                    assert payers.some.wait(PATIENCE_S)
-                    # At the moment of an answer, or a little later.
-                    time.sleep(moments.choice((0, moments.random() / 10)))
-                    payers.url = None
-                    killed.kill_group()
-        finally:
-            payers.ended.set()
-        for each in paying:
-            each.result()
-    with NodeProcess.start_dev("--workers", "2", "--block-time", "0", data_dir=tmp_path) as last:
-        node = PublicNode(last.url)
-        assert len({key for key, _, _ in payers.answered}) == len(payers.answered) >= KILLS
-        for key, to, answer in payers.answered:
-            assert post(last.url, key, to).content == answer
-        node.await_idle()
-        for key, to, _ in payers.answered:
-            assert node.balance(to) == 1, key
-        node.close()
+def test_a_key_outlives_the_workers(process: NodeProcess, node: PublicNode) -> None:
+    to = new_account().address
+    first = post(node.url, "workers", to)
+    node.await_confirmed(first.json()["txHash"])
+    before = process.worker_pids()
+    for worker in before:
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: len({*process.worker_pids()} - {*before}) == len(before), PATIENCE_S, "the workers are not new")
+    process.wait_ready()
+    assert post(node.url, "workers", to).content == first.content
+    node.await_idle()
+    assert node.balance(to) == 1

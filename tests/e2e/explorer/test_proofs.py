@@ -72,9 +72,11 @@ def test_honest_network_is_signed_by_three_of_four(show: Show, view: str) -> Non
 
 def test_honest_chain_of_one_node_after_changes_of_validators(show: Show) -> None:
     alone, joint = lone(), network()
-    assert verdict(show(StagedNode(alone)).open(routes(alone)["transaction"])).startswith(ALONE)
+    of_one = verdict(show(StagedNode(alone)).open(routes(alone)["transaction"]))
+    assert of_one.startswith(ALONE)
+    assert "from the genesis that this browser remembers. This is the word of one signer" in of_one
     account = f"/account/{hexed(ALICE.address)}"
-    assert "after 3 changes of validators since genesis" in verdict(show(StagedNode(joint)).open(account))
+    assert "after 3 changes of keys since genesis" in verdict(show(StagedNode(joint)).open(account))
 
 
 def test_dev_chain_says_that_everybody_has_the_key(show: Show) -> None:

@@ -66,7 +66,7 @@ def test_overview_says_in_words_what_the_charts_draw(visit: Visit, node: PublicN
     )
 
 
-def test_a_chain_that_rests_does_not_look_busy(visit: Visit) -> None:
+def test_a_chain_that_rests_does_not_look_busy(visit: Visit, node: PublicNode) -> None:
     """Its figures are of the time up to now, though no block comes to say so."""
     visitor = visit()
     visitor.page.clock.install()
@@ -74,6 +74,9 @@ def test_a_chain_that_rests_does_not_look_busy(visit: Visit) -> None:
     figures = page.locator(".stats")
     expect(page.locator("#connection")).to_have_text("Live")
     block_time = figures.locator("div", has_text="Block time").inner_text()
+    set_s = node.read("/chain")["blockTime"]
+    said = f"{set_s:g} s" if set_s else "at once"
+    assert said in block_time.split("\n"), "what it is set to, not how often somebody paid"
     page.clock.fast_forward("10:00:00")
     expect(figures).to_contain_text("Transactions / s0.0")
     assert figures.locator("div", has_text="Block time").inner_text() == block_time, "no block is awaited"

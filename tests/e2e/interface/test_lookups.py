@@ -210,12 +210,13 @@ def test_a_malformed_query_is_refused_with_400(node: PublicNode, target: str) ->
 
 def test_chain(node: PublicNode) -> None:
     chain = node.read("/chain")
-    rules = {"chainId", "gasPrice", "blockGasLimit", "maxDataBytes"}
+    rules = {"chainId", "gasPrice", "blockGasLimit", "blockTime", "maxDataBytes"}
     assert set(chain) == rules | {"engine", "version", "commit", "head", "mempool", "supply"}
     assert chain["supply"] == sum(json.loads(node.http.get("/genesis").content)["alloc"].values())
     assert node.read("/chain", amounts="string")["supply"] == str(chain["supply"])
     assert (chain["chainId"], chain["gasPrice"]) == (1337, GWEI)
     assert chain["engine"] in {"embedded", "cometbft"}
+    assert isinstance(chain["blockTime"], float)
     assert set(chain["head"]) == {"blockHeight", "hash", "timestamp"}
     assert set(chain["mempool"]) == {"pending", "queued", "limit"}
     assert node.read(f"/block/{chain['head']['hash']}")["blockHeight"] == chain["head"]["blockHeight"]

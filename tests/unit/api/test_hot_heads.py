@@ -40,6 +40,9 @@ class Found:
     def find_read(self, target: bytes) -> None:
         """Nothing is known, since no request has a route."""
 
+    def failed(self, request: Exchange, failure: BaseException) -> bytes:
+        return self._hot.failed(request, failure)
+
     def refresh(self, common_lines: bytes) -> None:
         self._hot.refresh(common_lines)
 

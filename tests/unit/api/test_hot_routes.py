@@ -200,7 +200,7 @@ async def check_tasks(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_each_call_counts_as_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     async with (
         rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3)) as server,
         server.client() as client,

@@ -199,7 +199,7 @@ async def test_accounts_and_nonces_do_not_pile_up(served: Served, monkeypatch: p
 
 
 async def test_each_read_counts_against_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     limited = replace(settings(), rate_limit_per_s=0.001, rate_limit_burst=4)
     board = Board()
     async with opened_core(tmp_path / "data", board=board) as core:

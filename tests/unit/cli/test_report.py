@@ -40,7 +40,7 @@ def test_an_error_is_a_line_or_json(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_control_codes_in_an_error_are_replaced(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_codes_in_an_error_are_escaped(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit), reported_errors(as_json):
         raise CommandFailed("refused: \x1b]0;owned\x07\x9b2J\ncairn: done")
     warn("\x1b[2J")

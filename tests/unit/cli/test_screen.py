@@ -10,7 +10,20 @@ from contextlib import suppress
 import pytest
 from rich.text import Text
 
-from cairn.cli.screen import ago, data_text, has_colour, plain, print_json, print_pairs, print_table, when
+from cairn.cli.screen import (
+    ago,
+    data_text,
+    escaped,
+    has_colour,
+    plain,
+    print_json,
+    print_line,
+    print_lines,
+    print_pairs,
+    print_table,
+    quoted,
+    when,
+)
 from tests.support.pipes import fill_pipe
 
 
@@ -48,7 +61,7 @@ FORGED = "block 99 dev5 → dev1 1,000 coins"
         (" ", r'"\u0020"'),
         ("a\u3164b\u115f\u1160\u034f", r'"a\u3164b\u115f\u1160\u034f"'),
         ("\u17b4\u17b5\u2800\ufe0f\uffa0", r'"\u17b4\u17b5\u2800\ufe0f\uffa0"'),
-        ("a\U000e0100", r'"a\U000e0100"'),
+        ("a\U000e0100", r'"a\udb40\udd00"'),
         # A node that lies.
         ("\x1b[31m\n\u202e\xa0", r'"\u001b[31m\u000a\u202e\u00a0"'),
     ],
@@ -95,8 +108,27 @@ def test_json_has_exact_integers_and_no_spaces(capsys: pytest.CaptureFixture[str
     assert json.loads(out) == value
 
 
-def test_control_codes_in_a_text_are_replaced() -> None:
-    assert plain("a\x1b[2Jb\nc").plain == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}c"
+HIDDEN = "a\x1b[2Jb\nc\x07\x7f\x9b\u202e\U000e0001\udc80 d"
+ESCAPED = r"a\u001b[2Jb\u000ac\u0007\u007f\u009b\u202e\udb40\udc01\udc80 d"
+
+
+def test_what_is_not_printable_is_escaped_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (plain(HIDDEN).plain, escaped(HIDDEN), quoted(HIDDEN)) == (ESCAPED, ESCAPED, f'"{ESCAPED}"')
+    print_line(HIDDEN)
+    print_lines([HIDDEN, Text("b\x9b", "bold")])
+    print_pairs([("a", HIDDEN)])
+    print_table(("a",), [(HIDDEN,)])
+    assert capsys.readouterr().out.split("\n") == [
+        ESCAPED, ESCAPED, r"b\u009b", f"a  {ESCAPED}", "a", ESCAPED, "",
+    ]  # fmt: skip
+
+
+def test_json_with_escapes_means_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    every = "".join(map(chr, range(0x3000))) + HIDDEN
+    print_json({"text": every, every: "größer"})
+    out = capsys.readouterr().out
+    assert out[:-1].isprintable()
+    assert json.loads(out) == {"text": every, every: "größer"}
 
 
 @pytest.mark.parametrize(

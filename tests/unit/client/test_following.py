@@ -71,7 +71,7 @@ class Node(Transport):
     def chain(self) -> Chain:
         head = self.blocks[-1]
         shown = Head(head.block_height, head.hash, head.timestamp)
-        return Chain(1337, 1, 1, 256, "embedded", "1", shown, MempoolSize(0, 0, 1), self.last_revert)
+        return Chain(1337, 1, 1, 1.0, 256, "embedded", "1", shown, MempoolSize(0, 0, 1), self.last_revert)
 
     async def get(
         self,

@@ -107,7 +107,7 @@ class Balancer(Transport):
         if path == "/chain":
             shown = Head(head.block_height, head.hash, head.timestamp)
             return answer.decode(
-                msgspec.json.encode(Chain(1337, 1, 1, 256, "cometbft", "1", shown, MempoolSize(0, 0, 1), None))
+                msgspec.json.encode(Chain(1337, 1, 1, 1.0, 256, "cometbft", "1", shown, MempoolSize(0, 0, 1), None))
             )
         for block in self._blocks[self.oldest : head.block_height + 1]:
             if name in (block.hash, str(block.block_height)):

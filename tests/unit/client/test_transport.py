@@ -57,6 +57,7 @@ OTHER_CHAIN = {
     "chainId": 1,
     "gasPrice": 1,
     "blockGasLimit": 210_000_000,
+    "blockTime": 1.0,
     "maxDataBytes": 256,
     "engine": "embedded",
     "version": "0",
@@ -323,6 +324,15 @@ def test_an_answer_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -
     result, _ = run(lambda client: client.chain(), answer(200, "x" * 1_000))
     assert isinstance(result, UnexpectedAnswer)
     assert "more than 1000 bytes" in str(result)
+
+
+@pytest.mark.parametrize("height", ["5" * 5_000, "-1", "", "0x1", "1.0", "٣"])
+def test_a_height_that_is_none_is_no_answer(height: str) -> None:
+    async def newest(client: AsyncClient) -> list[object]:
+        return [block async for block in client.recent_blocks()]
+
+    result, _ = run(newest, answer(200, [], X_Block_Height=height))
+    assert isinstance(result, UnexpectedAnswer)
 
 
 def test_a_compressed_answer_is_refused() -> None:

@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 
 from cairn.core import admission
 from cairn.core.dev_controls import DevControls
-from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
+from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, KeyedRequest, PendingTx
 from cairn.core.service import Core
 from cairn.domain import steps, transition
-from cairn.domain.errors import EngineUnavailable, NonceTooLow, Reverting, StoreUnavailable
-from cairn.domain.types import Tx
+from cairn.domain.errors import EngineUnavailable, IdempotencyKeyReused, NonceTooLow, Reverting, StoreUnavailable
+from cairn.domain.types import Draft, Tx
 from cairn.engine import application, embedded
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.mempool import pool as pool_module
@@ -131,6 +131,44 @@ async def test_nothing_of_a_block_shows_before_it_is_written(tmp_path: Path, mon
         assert seen > 10
         await made.end()
         assert block_hashes(made.core, 1) == hashes(BLOCK)
+
+
+async def test_a_key_is_taken_while_its_payment_waits_for_a_block_in_the_making(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with making(tmp_path, monkeypatch, mempool_size=len(BLOCK)) as made:
+        await made.until_taken()
+        # The mempool is full of what is in the block.
+        one, two = (Draft(ACCOUNTS[5], ACCOUNTS[1], value, 21_000, 2 * GWEI, None) for value in (1, 2))
+        asked = [
+            asyncio.ensure_future(made.core.submit_draft(draft, KeyedRequest(b"key", b"%d" % draft.value)))
+            for draft in (one, two, one)
+        ]
+        await made._slices.step()
+        assert [each.done() for each in asked] == [False, True, False]
+        await made.end()
+        first, reused, again = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(first, Admission)
+        assert again == first
+        assert isinstance(reused, IdempotencyKeyReused)
+        assert await made.core.next_nonce(ACCOUNTS[5]) == 1
+
+
+async def test_a_key_is_free_again_once_the_payment_that_waited_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with making(tmp_path, monkeypatch) as made:
+        await made.until_taken()
+        # It would replace one of the block, and so it comes too late.
+        late = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, 2 * GWEI, 0)
+        both = [asyncio.ensure_future(made.core.submit_draft(late, KeyedRequest(b"key", b"late"))) for _ in range(2)]
+        await made._slices.step()
+        await made.end()
+        for each in both:
+            with pytest.raises(NonceTooLow):
+                await each
+        other = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
+        assert await made.core.submit_draft(other, KeyedRequest(b"key", b"other")) == Admission(signed(2).hash)
 
 
 async def test_the_block_is_the_same_in_slices_and_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

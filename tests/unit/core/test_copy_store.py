@@ -1,15 +1,20 @@
 """The copy of an open store for a backup: of one moment, and no burden to the core."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from cairn.domain.errors import Unavailable
+from cairn.domain.errors import Corrupt, Unavailable
 from cairn.domain.genesis import dev_genesis
 from cairn.store.backups import check_data, complete_copy, data_files, write_backup
+from cairn.store.chain_export import export_chain
 from cairn.store.directory import journal_path
-from cairn.store.hot_copy import COPY_DIRECTORY
+from cairn.store.hot_copy import COPY_DIRECTORY, CopiedStore
+from cairn.store.verification.verification import verify_directory
+from cairn.store.watermark import StoreBounds
 from tests.support.core_fixtures import make_block, opened_core, signed
+from tests.support.disk import bounds_of
 
 
 async def test_a_copy_has_the_chain_and_the_journal_of_its_moment(tmp_path: Path) -> None:
@@ -34,6 +39,39 @@ async def test_a_copy_has_the_chain_and_the_journal_of_its_moment(tmp_path: Path
     assert found.pending == 2
     async with opened_core(tmp_path / "backup" / "data") as core:
         assert (core.head, (await core.status()).pending) == (1, 2)
+
+
+async def pruned_backup(directory: Path) -> tuple[Path, CopiedStore]:
+    """A backup of a node that has removed blocks, and has transactions in its mempool."""
+    data, place = directory / "data", directory / "data" / COPY_DIRECTORY
+    async with opened_core(data) as core:
+        for nonce in range(6):
+            await core.submit(signed(nonce))
+            make_block(core)
+        core._chain.prune(4, lambda: None)
+        for nonce in range(6, 9):
+            await core.submit(signed(nonce))
+        place.mkdir()
+        copied = await core.copy_store()
+        complete_copy(place, copied)
+        write_backup(directory / "backup", data_files(place, copied.journal), None, lambda size: None)
+    return directory / "backup" / "data", copied
+
+
+async def test_a_backup_says_where_its_chain_begins_and_is_verified_and_exported(tmp_path: Path) -> None:
+    backup, copied = await pruned_backup(tmp_path)
+    assert bounds_of(backup) == StoreBounds(6, 4, copied.journal.start, copied.journal.end)
+    verdict = verify_directory(backup, dev_genesis())
+    assert (verdict.findings, verdict.oldest, verdict.head, verdict.pending) == ([], 4, 6, 3)
+    done = export_chain(backup, dev_genesis(), lambda line: None, "test")
+    assert (done.oldest, done.head, done.pending) == (4, 6, 3)
+
+
+async def test_a_backup_says_where_its_journal_ends(tmp_path: Path) -> None:
+    backup, _ = await pruned_backup(tmp_path)
+    shutil.rmtree(journal_path(backup))
+    with pytest.raises(Corrupt, match="frame"):
+        check_data(backup, dev_genesis())
 
 
 async def test_a_copy_of_a_core_without_blocks_or_transactions_opens(tmp_path: Path) -> None:

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cairn.core.gateway import Admission, ConfirmedTx, KeyedRequest, PendingTx
-from cairn.domain.types import Draft
+from cairn.core.gateway import Admission, ConfirmedTx, PendingTx
 from cairn.engine.application import Application
 from tests.support.core_fixtures import (
-    ACCOUNTS,
-    GWEI,
     open_core,
     opened_core,
     settings,
@@ -85,25 +82,3 @@ async def test_at_block_time_zero_what_no_block_can_hold_yet_is_in_the_journal_b
     monkeypatch.undo()
     async with opened_core(tmp_path / "left") as left:
         assert isinstance(await left.find_tx(signed(0).hash), PendingTx)
-
-
-async def test_at_block_time_zero_the_answer_to_a_key_is_on_disk_before_its_payment_is_in_a_block(
-    tmp_path: Path,
-) -> None:
-    """Otherwise a crash between the two would leave a payment that a repetition makes again."""
-    keyed = KeyedRequest(b"key".ljust(32), b"pay".ljust(32))
-    draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
-
-    async with opened_core(tmp_path / "killed", settings(block_time_s=0.0)) as core:
-        await asyncio.sleep(0)
-
-        def copy(height: int) -> None:
-            shutil.copytree(tmp_path / "killed", tmp_path / "left")
-
-        core.feed.subscribe(copy)
-        admission = await core.submit_draft(draft, keyed)
-        await asyncio.sleep(0.1)
-        assert core.head == 1
-    async with opened_core(tmp_path / "left") as left:
-        assert (await left.submit_draft(draft, keyed)).tx_hash == admission.tx_hash
-        assert await left.next_nonce(ACCOUNTS[0]) == 1

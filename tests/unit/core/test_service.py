@@ -12,6 +12,7 @@ from cairn.core import opening
 from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
+from cairn.core.service import read_block_time_s
 from cairn.domain.errors import (
     InsufficientFunds,
     InvalidField,
@@ -171,6 +172,15 @@ def test_data_is_restored_and_mined_with_its_gas(tmp_path: Path) -> None:
 
     asyncio.run(accept_and_vanish())
     asyncio.run(mine())
+
+
+def test_the_block_time_is_the_setting_or_the_pause_of_the_network(tmp_path: Path) -> None:
+    assert read_block_time_s(settings(block_time_s=0.25)) == 0.25
+    network = settings(engine="cometbft", cometbft_home=str(tmp_path), block_time_s=0.25)
+    assert read_block_time_s(network) == 0, "not known"
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('[consensus]\ntimeout_commit = "5s"\n')
+    assert read_block_time_s(network) == 5.0
 
 
 async def test_transactions_of_other_nodes_count_as_pending(tmp_path: Path) -> None:

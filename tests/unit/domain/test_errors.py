@@ -1,5 +1,7 @@
 """The error tree: every class is drawn, and every code is its own."""
 
+import errno
+
 import pytest
 
 from cairn.domain import errors
@@ -127,6 +129,10 @@ def test_an_error_says_what_is_wrong() -> None:
     )
     assert str(error) == "INVALID_FIELD: gas: missing"
     assert reason_of(ValueError("no number")) == "no number"
+    assert reason_of(OSError("no number")) == "no number"
+    assert reason_of(FileNotFoundError(errno.ENOENT, "No such file or directory", "/x")) == "No such file or directory"
+    denied = reason_of(PermissionError(errno.EACCES, "Permission denied", "/x"))
+    assert denied == "Permission denied; run it as the user that owns the files"
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))

@@ -96,11 +96,11 @@ def test_a_receipt_of_another_chain_is_refused(chain: ProofChain) -> None:
 @pytest.mark.parametrize(
     ("path", "other", "why"),
     [
-        ("payment.index", 1, "is not number 1 of block 2"),
-        ("payment.index", 2**53 - 1, "is not number 9007199254740991 of block 2"),
-        ("payment.transaction", "0x", "is not number 0 of block 2"),
+        ("payment.index", 1, "is not at index 1 of block 2"),
+        ("payment.index", 2**53 - 1, "is not at index 9007199254740991 of block 2"),
+        ("payment.transaction", "0x", "is not at index 0 of block 2"),
         ("payment.transaction", "0xAB", "lower-case"),
-        ("payment.path", [], "is not number 0 of block 2"),
+        ("payment.path", [], "is not at index 0 of block 2"),
         ("payment.path.0", "0x00", "has 1 bytes, not 32"),
         ("block.history", [], "block 2 is not in the history of block 10"),
         ("block.header", "0xc0", "cannot be read"),
@@ -115,7 +115,7 @@ def test_an_altered_receipt_is_refused_by_name(chain: ProofChain, path: str, oth
 def test_another_payment_of_the_same_block_is_refused(chain: ProofChain) -> None:
     file = chain.receipt(2, 0, HEAD)
     other = altered(file, "payment.transaction", chain.payment(2, 1)["transaction"])
-    assert "is not number 0" in refusal(chain, other)
+    assert "is not at index 0" in refusal(chain, other)
 
 
 def test_a_block_that_is_not_an_ancestor_is_refused(chain: ProofChain) -> None:

@@ -96,7 +96,7 @@ def test_no_payment_can_be_left_out_of_a_change_nor_added(chain: ProofChain) -> 
     assert "do not explain the balance: 2000000000000000000 wei" in refusal(chain, without(bob, 0, 0))
     foreign = deepcopy(alice)
     foreign["changes"][1]["payments"].insert(1, chain.payment(2, 1))
-    assert "transaction 1 of block 2 is of other accounts" in refusal(chain, foreign)
+    assert "the transaction at index 1 of block 2 is of other accounts" in refusal(chain, foreign)
     twice = deepcopy(bob)
     twice["changes"][0]["payments"].append(twice["changes"][0]["payments"][-1])
     assert "not in their order" in refusal(chain, twice)

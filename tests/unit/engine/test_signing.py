@@ -3,10 +3,13 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
+from cairn import metrics
 from cairn.domain.certificates import check_certificate
 from cairn.domain.ed25519 import verify
 from cairn.domain.errors import Corrupt, EngineUnavailable, NoSigningKey, NotSignedYet
@@ -20,6 +23,7 @@ from cairn.store.rocks import WriteBatch
 from cairn.store.signing_key import KeyFiles, SigningKey, SigningKeys
 from tests.support.blocks import store_genesis
 from tests.support.disk import database_of
+from tests.support.metrics import Scrape
 from tests.support.transfers import address, transfer
 
 
@@ -163,6 +167,72 @@ def test_a_kill_between_the_block_of_the_hand_over_and_the_files_leaves_the_new_
     node.restart()
     assert not node.files.successor.exists()
     assert SigningKey.load(node.files.current).public_key == second.public_key
+    node.make_block()
+    assert node.signers() == [node.first.public_key, second.public_key]
+
+
+def is_refusal_shown() -> bool:
+    return Scrape(metrics.HAND_OVER_REFUSED.rendered(metrics.PAGE)).total("cairn_signing_key_not_on_disk") == 1
+
+
+@pytest.mark.parametrize("loss", ["missing", "damaged", "another key", "open to others"])
+def test_no_block_hands_over_to_a_key_that_cannot_be_read_back(node: Node, loss: str) -> None:
+    second = node.make_successor()
+    kept = node.files.successor.read_bytes()
+    node.restart()
+    if loss == "another key":
+        SigningKey.new().save(node.files.successor)
+    elif loss == "damaged":
+        node.files.successor.write_bytes(kept[:-20])
+    elif loss == "open to others":
+        node.files.successor.chmod(0o644)
+    else:
+        node.files.successor.unlink()
+    with capture_logs() as logs:
+        node.make_block()
+        node.make_block()
+    assert [line["log_level"] for line in logs if "not on disk" in line["event"]] == ["error"], "said once"
+    assert is_refusal_shown()
+    assert node.signers() == [node.first.public_key] * 2
+    assert node.signer.certificate().steps == ()
+    # It is signed with another key as soon as that is there again, and a restart goes on either way.
+    node.files.successor.unlink(missing_ok=True)
+    node.restart()
+    node.make_block()
+    second.save(node.files.successor)
+    node.restart()
+    node.make_block()
+    node.make_block()
+    assert node.signers()[-2:] == [node.first.public_key, second.public_key]
+    assert not is_refusal_shown()
+
+
+def test_a_file_that_is_put_back_is_handed_over_to_without_a_restart(node: Node) -> None:
+    second = node.make_successor()
+    node.restart()
+    node.files.successor.unlink()
+    node.make_block()
+    second.save(node.files.successor)
+    node.make_block()
+    node.make_block()
+    assert node.signers() == [node.first.public_key] * 2 + [second.public_key]
+
+
+def test_a_file_that_goes_between_the_signature_and_the_block_is_written_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = node.make_successor()
+    node.restart()
+    commit = node.chain.commit
+
+    def lose_and_commit(*given: Any, **more: Any) -> None:
+        node.files.successor.unlink()
+        commit(*given, **more)
+
+    monkeypatch.setattr(node.chain, "commit", lose_and_commit)
+    node.make_block()
+    monkeypatch.undo()
+    node.restart()
     node.make_block()
     assert node.signers() == [node.first.public_key, second.public_key]
 

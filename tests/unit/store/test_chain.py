@@ -11,10 +11,11 @@ from cairn.store import keys
 from cairn.store.chain import AccountCache, CachedAccount, ChainStore
 from cairn.store.keys import BlockMark
 from cairn.store.rocks import WriteBatch
+from cairn.store.watermark import NOTHING_YET
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, head_of, history_of, next_transfers, outcome_on, store_genesis
 from tests.support.core_fixtures import signed
-from tests.support.disk import database_of, flush, no_file_beyond
+from tests.support.disk import bounds_of, database_of, flush, no_file_beyond
 from tests.support.signing import commit_signed
 from tests.support.transfers import address, transfer
 from tests.support.tx_data import gas_of
@@ -288,12 +289,20 @@ def test_a_checkpoint_opens_like_the_original(chain: ChainStore, tmp_path: Path)
     chain.checkpoint(tmp_path / "deep" / "copy")
     head = head_of(chain)
     grow(chain, 1, 3)
+    assert bounds_of(tmp_path / "deep" / "copy") == NOTHING_YET._replace(height=2)
     copy = ChainStore.open(tmp_path / "deep" / "copy", chain.genesis)
     assert head_of(copy) == head
     grow(copy, 2, 3)
     copy.close()
     with pytest.raises(StoreUnavailable, match="cannot copy the chain"):
         chain.checkpoint(tmp_path / "deep" / "copy")
+
+
+def test_a_checkpoint_of_a_pruned_chain_says_where_it_begins(chain: ChainStore, tmp_path: Path) -> None:
+    grow(chain, 5, 3)
+    chain.prune(3, lambda: None)
+    chain.checkpoint(tmp_path / "copy")
+    assert bounds_of(tmp_path / "copy") == NOTHING_YET._replace(height=5, oldest=3)
 
 
 def test_an_audit_replays_real_blocks(directory: Path) -> None:

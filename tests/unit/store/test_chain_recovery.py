@@ -11,7 +11,7 @@ import pytest
 from cairn.domain.errors import Corrupt
 from cairn.store.chain import ChainStore
 from cairn.store.keys import FAMILIES
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, Watermark
 from tests.support.blocks import extend, grow, next_transfers, store_genesis
 from tests.support.disk import database_of, files_of, flip_byte, only_file, overwrite
 
@@ -143,7 +143,7 @@ def test_a_crash_before_the_first_block_starts_anew(tmp_path: Path) -> None:
     shutil.copytree(directory, tmp_path / "copy")
     head = chain.head_hash
     chain.close()
-    Watermark.create(tmp_path / "copy" / "watermark")
+    Watermark.create(tmp_path / "copy" / "watermark", NOTHING_YET)
     with (tmp_path / "copy" / "chain" / log.name).open("r+b") as file:
         file.truncate(50)
     again = ChainStore.open(tmp_path / "copy", store_genesis())

@@ -14,7 +14,7 @@ from cairn.domain.types import BlockHash
 from cairn.store.chain import ChainStore
 from cairn.store.directory import SeenChain, SeenHead, journal_path, mark_format, sync_file
 from cairn.store.rocks import Database
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, Watermark
 from tests.support.damaged_homes import remove, tree
 
 GENESIS = dev_genesis()
@@ -87,7 +87,7 @@ def test_an_empty_database_is_not_started(tmp_path: Path) -> None:
     seen = seen_in(directory)
     shutil.rmtree(directory / "chain")
     (directory / "chain").mkdir()
-    Watermark.create(directory / "watermark")
+    Watermark.create(directory / "watermark", NOTHING_YET)
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="CURRENT is gone"):
             ChainStore.open(directory, GENESIS, seen)
@@ -99,7 +99,7 @@ def test_a_chain_is_not_begun_in_a_database_that_another_start_had_just_made(tmp
     seen = seen_in(directory)
     shutil.rmtree(directory / "chain")
     Database.create(directory / "chain").close()
-    Watermark.create(directory / "watermark")
+    Watermark.create(directory / "watermark", NOTHING_YET)
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="chain in .* is gone"):
             ChainStore.open(directory, GENESIS, seen)
@@ -149,7 +149,7 @@ def only_marked(directory: Path) -> None:
 def newly_made(directory: Path) -> None:
     emptied(directory)
     mark_format(directory)
-    Watermark.create(directory / "watermark")
+    Watermark.create(directory / "watermark", NOTHING_YET)
 
 
 @pytest.mark.parametrize("empty", [shutil.rmtree, emptied, unmounted, only_marked, newly_made])

@@ -209,6 +209,52 @@ def test_a_file_that_is_not_whole_is_refused(
         import_chain(ExportReader(change(exported(lone))), tmp_path / "data")
 
 
+def without_kind(kind: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [line for line in lines if not line.startswith(b'{"line":"%s"' % kind)]
+
+
+def with_oldest(**fields: Any) -> Callable[[list[bytes]], list[bytes]]:
+    """With another line of the oldest block."""
+
+    def change(lines: list[bytes]) -> list[bytes]:
+        at = next(at for at, line in enumerate(lines) if b'"line":"block"' in line)
+        oldest = json.dumps(json.loads(lines[at]) | fields).encode() + b"\n"
+        return [*lines[:at], oldest, *lines[at + 1 :]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (without_kind(b"part"), "line 2: the state has 2 parts, and here is none"),
+        (lambda lines: [*lines[:2], *lines[3:]], "line 3: the state has 2 parts, and here is none"),
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "line 2: the state: part 1 of the snapshot came"),
+        (lambda lines: [*lines[:3], *lines[2:]], "line 4: the oldest block must follow its state"),
+        (lambda lines: [*lines[:4], lines[2], *lines[4:]], "line 5: a part of the state, where none is due"),
+        (without_kind(b"block"), "line 4: the oldest block must follow its state"),
+        (lambda lines: [*lines[:3], *lines[4:]], "line 4: block 5 is not in its place"),
+        (with_oldest(signature="0x" + "00" * 64), "line 4: the signature of validator 0 on header 5 is wrong"),
+        (with_oldest(hash="0x" + "00" * 32), "line 4: block 4 is another one than that of the state"),
+        (with_oldest(timestamp=1), "line 4: block 4 is another one than that of the state"),
+        (with_oldest(proposer="0x" + "11" * 20), "line 4: block 4 is another one than that of the state"),
+        (with_oldest(txs=[]), "line 4: block 4 is another one than that of the state"),
+        (with_oldest(governance="0x00"), "line 4: block 4 leaves other validators than those in the state"),
+        (with_oldest(txs=["0x00"]), "line 4: the state: "),
+        (with_oldest(balances={"0x" + "11" * 20: str(2**256)}), "line 4: the state: "),
+    ],
+)
+def test_a_state_and_an_oldest_block_that_do_not_fit_are_refused(
+    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], why: str
+) -> None:
+    home = pruned_home(tmp_path / "given" / "data")
+    lines = exported(home)
+    with pytest.raises(InvalidConfig, match=why):
+        import_chain(ExportReader(change(lines)), tmp_path / "data")
+    # Nothing of it is in the way of the right file.
+    assert import_chain(ExportReader(lines), tmp_path / "data").head == 9
+
+
 def test_a_pending_transaction_that_is_confirmed_by_now_is_not_pending_again(
     lone: VerifiedHome, tmp_path: Path
 ) -> None:
@@ -222,6 +268,13 @@ def test_a_pending_transaction_that_is_confirmed_by_now_is_not_pending_again(
     chain.close()
     import_chain(ExportReader(exported(lone)), tmp_path / "data")
     assert confirmed.hash not in pending_of(tmp_path / "data", lone)
+
+
+@pytest.mark.parametrize("blocks", [{"oldest": -1}, {"oldest": 10**6}, {"height": 2**64}, {"height": -1}])
+def test_an_export_of_impossible_blocks_is_refused(lone: VerifiedHome, blocks: dict[str, int]) -> None:
+    first = json.loads(exported(lone)[0]) | blocks
+    with pytest.raises(InvalidConfig, match="line 1: it cannot have the blocks"):
+        ExportReader([json.dumps(first).encode() + b"\n"])
 
 
 @pytest.mark.parametrize("depth", [900, 100_000])

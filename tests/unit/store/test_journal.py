@@ -9,7 +9,7 @@ from cairn.domain.transactions import encode_record
 from cairn.domain.types import Tx
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, scan_segment, segment_path
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, Watermark
 from tests.support.core_fixtures import GWEI, signed_of_each_type
 from tests.support.disk import flip_byte, only_file, overwrite
 from tests.support.journals import Unbounded, append, open_journal, recovered
@@ -192,7 +192,7 @@ def test_a_segment_without_its_unsettled_transaction_is_corrupt(tmp_path: Path) 
     churn(journal, txs(10))
     oldest = segment_path(tmp_path, list_segments(tmp_path)[0])
     overwrite(oldest, 32, bytes(2560 - 32))
-    with pytest.raises(Corrupt, match=f"{oldest}: record 0x[0-9a-f]+ is no longer in it"):
+    with pytest.raises(Corrupt, match=f"{oldest}: transaction 0x[0-9a-f]+ is no longer in it"):
         churn(journal, txs(100)[10:])
     journal.close()
 
@@ -355,7 +355,7 @@ def test_a_segment_in_the_making_goes_with_its_journal(tmp_path: Path) -> None:
 
 
 def test_a_journal_shorter_than_its_bounds_is_corrupt(tmp_path: Path) -> None:
-    Watermark.create(tmp_path / "watermark")
+    Watermark.create(tmp_path / "watermark", NOTHING_YET)
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
     journal = open_journal(directory, 2560, bounds=bounds)
@@ -390,7 +390,7 @@ def test_a_journal_shorter_than_its_bounds_is_corrupt(tmp_path: Path) -> None:
 
 
 def test_a_torn_frame_is_discarded_only_beyond_the_recorded_end(tmp_path: Path) -> None:
-    Watermark.create(tmp_path / "watermark")
+    Watermark.create(tmp_path / "watermark", NOTHING_YET)
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
     journal = open_journal(directory, bounds=bounds)
@@ -401,7 +401,7 @@ def test_a_torn_frame_is_discarded_only_beyond_the_recorded_end(tmp_path: Path) 
     overwrite(torn, 512, bytes(512))
     with pytest.raises(Corrupt, match=f"{torn}: ends before frame 0, though all before frame 1 were on disk"):
         open_journal(directory, bounds=bounds)
-    Watermark.create(tmp_path / "fresh")
+    Watermark.create(tmp_path / "fresh", NOTHING_YET)
     fresh = Watermark.open(tmp_path / "fresh")
     journal = open_journal(directory, bounds=fresh)
     assert journal.recovered == []
@@ -411,7 +411,7 @@ def test_a_torn_frame_is_discarded_only_beyond_the_recorded_end(tmp_path: Path) 
 
 
 def test_an_end_that_cannot_be_noted_ends_the_journal(tmp_path: Path) -> None:
-    Watermark.create(tmp_path / "watermark")
+    Watermark.create(tmp_path / "watermark", NOTHING_YET)
     bounds = Watermark.open(tmp_path / "watermark")
     journal = open_journal(tmp_path / "journal", bounds=bounds)
     bounds.close()

@@ -31,7 +31,7 @@ from cairn.store.journal_discard import discard_journal
 from cairn.store.snapshot import SnapshotDirectory
 from cairn.store.state_file import load_state, save_state
 from cairn.store.tree_file import TreeMark, read_tree, tree_path, write_tree
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, Watermark
 from tests.support.core_fixtures import signed
 from tests.support.damaged_homes import make_blocks
 from tests.support.disk import only_file, overwrite
@@ -125,7 +125,7 @@ def test_the_watermark_never_goes_back_and_has_what_it_was_told(root: Path) -> N
     promised = -1
     path = root / "watermark"
     with watched(root) as power:
-        Watermark.create(path)
+        Watermark.create(path, NOTHING_YET)
     started = 0
 
     def check(image: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_kill_while_the_head_is_noted_leaves_the_last_one_or_this_one() -> Non
 def test_the_journal_keeps_what_was_answered_whenever_the_power_fails(root: Path) -> None:
     """Segments are made and removed, living records are moved, and the journal is opened again, all meanwhile."""
     rng = random.Random(7)
-    Watermark.create(watermark_path(root))
+    Watermark.create(watermark_path(root), NOTHING_YET)
     answered: dict[TxHash, None] = {}
 
     def check(image: Path) -> None:

@@ -126,6 +126,6 @@ def test_a_home_that_cannot_be_written_keeps_both_keys_and_goes_on(
         raise PermissionError(13, "Permission denied")
 
     keys = SigningKeys(files)
-    monkeypatch.setattr("cairn.store.signing_key.os.replace", refuse)
+    monkeypatch.setattr("cairn.store.signing_key.write_file", refuse)
     keys.settle(successor.public_key)
     assert SigningKeys(files).key_of(successor.public_key).public_key == successor.public_key

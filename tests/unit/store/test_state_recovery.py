@@ -5,19 +5,24 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cairn.domain.errors import Corrupt
+from cairn.domain.state_tree import record_leaf
 from cairn.domain.types import Address
 from cairn.store import inspection, keys, state_recovery
 from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path
+from cairn.store.reader import ChainReader
 from cairn.store.rocks import WriteBatch
-from cairn.store.state_recovery import RecoveredTree
+from cairn.store.state_recovery import RecoveredTree, recover_tree
 from cairn.store.tree_file import LEAF_BYTES, TreeMark, read_tree, tree_path, write_tree
 from tests.support.audit import audit
-from tests.support.blocks import extend, grow, store_genesis
+from tests.support.blocks import extend, grow, head_of, store_genesis
 from tests.support.disk import database_of, files_of
 from tests.support.snapshots import add_block, grow_signed, open_chain, pay, restore_snapshot, take_snapshot
 from tests.support.transfers import address, transfer
@@ -109,6 +114,28 @@ def test_new_accounts_relink_those_before_them_wherever_they_are(
         extend(chain, [tx], proposer=Address(there))
         check_same(killed(chain), chain)
         assert from_file(found)
+
+
+@settings(max_examples=10)
+@given(new=st.lists(st.binary(min_size=20, max_size=20), min_size=2, max_size=8, unique=True), data=st.data())
+def test_beside_a_node_that_goes_on_the_tree_is_that_of_the_block_that_is_read(
+    new: list[bytes], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(state_recovery, "MOST_SHARE", 0.01)
+        chain = ChainStore.open(Path(directory), store_genesis())
+        chain.save_tree()
+        for number, there in enumerate(new):
+            extend(chain, [transfer(number + 1, 0, to=5)], proposer=Address(there))
+        # Accounts that later blocks made are among those that are stored.
+        height = data.draw(st.integers(1, len(new)))
+        reader = ChainReader(database_of(chain), height)
+        block, header = head_of(reader)
+        path, record = chain_path(chain.directory), record_leaf(None)
+        found = recover_tree(database_of(chain), path, reader, header, block, record)
+        assert found.saved is not None
+        assert found.tree.root == header.state_root
+        chain.close()
 
 
 def test_a_file_whose_leaves_are_of_later_blocks_does_no_harm(chain: ChainStore, found: list[RecoveredTree]) -> None:

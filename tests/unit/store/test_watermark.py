@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import Corrupt, StoreUnavailable
-from cairn.store.watermark import PAGE, SIZE, Watermark
+from cairn.store.watermark import NOTHING_YET, PAGE, SIZE, StoreBounds, Watermark
 from tests.support.disk import flip_byte, overwrite
 
 Tell = Callable[[Watermark, int], None]
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watermark(path: Path) -> Iterator[Watermark]:
-    Watermark.create(path)
+    Watermark.create(path, NOTHING_YET)
     opened = Watermark.open(path)
     yield opened
     opened.close()
@@ -36,10 +36,12 @@ def test_a_new_watermark_holds_no_block_and_no_frame(watermark: Watermark) -> No
     assert watermark.oldest() == watermark.journal_start() == watermark.journal_end() == 0
 
 
-def test_a_watermark_may_be_created_at_a_height(path: Path) -> None:
-    Watermark.create(path, 7)
+def test_a_watermark_of_a_copy_has_all_of_its_numbers(path: Path) -> None:
+    bounds = StoreBounds(height=7, oldest=5, journal_start=11, journal_end=13)
+    Watermark.create(path, bounds)
     opened = Watermark.open(path)
-    assert (opened.height(), opened.journal_end()) == (7, 0)
+    assert opened.bounds() == bounds
+    assert list(opened.damaged_copies()) == []
     opened.close()
 
 
@@ -117,7 +119,7 @@ def test_a_page_copied_over_another_number_is_not_read(watermark: Watermark, pat
 
 @pytest.mark.parametrize("size", [0, 100, SIZE - 1, SIZE + 1])
 def test_a_file_of_another_size_is_damage(path: Path, size: int) -> None:
-    Watermark.create(path)
+    Watermark.create(path, NOTHING_YET)
     path.write_bytes(path.read_bytes()[:size].ljust(size, b"\0"))
     with pytest.raises(Corrupt, match=f"{path} has {size} bytes, not {SIZE}"):
         Watermark.open(path)
@@ -129,7 +131,7 @@ def test_a_file_that_cannot_be_opened_or_written_is_unavailable(tmp_path: Path, 
             use(path)
     with pytest.raises(StoreUnavailable):
         Watermark.open(tmp_path)
-    Watermark.create(path)
+    Watermark.create(path, NOTHING_YET)
     follower = Watermark.follow(path)
     with pytest.raises(StoreUnavailable, match="cannot write"):
         follower.advance(1)

@@ -108,6 +108,7 @@ EXAMPLES: dict[str, Any] = {
         "chainId": CHAIN_ID,
         "gasPrice": GAS_PRICE,
         "blockGasLimit": 210_000_000,
+        "blockTime": 1.0,
         "maxDataBytes": MAX_DATA_BYTES,
         "engine": "embedded",
         "version": "1.0.0rc1",

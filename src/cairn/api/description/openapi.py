@@ -22,7 +22,7 @@ from cairn.api.rest.probes import Probes
 from cairn.api.rest.proofs import Proofs
 from cairn.api.rest.submissions import Faucet, Submissions
 from cairn.api.rest.validators import ValidatorRoutes
-from cairn.api.routing import Answer, Operation, operations_of
+from cairn.api.routing import Answer, Operation, PageRoute, operations_of
 from cairn.api.rpc.endpoints import RpcEndpoint
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Block, FullBlock, Problem, Submitted
@@ -55,7 +55,7 @@ TAGS = {
     "dev": ("Dev chain", "For dev chains only."),
     "json-rpc": ("JSON-RPC", "For Ethereum's wallets and libraries."),
     "probes": ("Probes", "Whether the node is alive, started and ready."),
-    "description": ("Documents and pages", "This document, the AsyncAPI document, and pages for people."),
+    "description": ("Documents", "This document, and the AsyncAPI document."),
 }
 """By name, each with a title and a description."""
 HEADERS = {
@@ -119,7 +119,8 @@ class Description:
         found: Json = {}
         for cls in HANDLERS:
             for operation in operations_of(cls):
-                found.setdefault(operation.path, {})[operation.method.lower()] = self._operation(operation)
+                if not isinstance(operation, PageRoute):
+                    found.setdefault(operation.path, {})[operation.method.lower()] = self._operation(operation)
         return found
 
     def _operation(self, operation: Operation) -> Json:

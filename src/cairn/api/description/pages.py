@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -14,8 +14,7 @@ from starlette.responses import Response
 from cairn.api.bodies import JSON_MEDIA_TYPE, REVALIDATE, cached_response
 from cairn.api.chain_view import ChainView
 from cairn.api.description.asyncapi import asyncapi_document
-from cairn.api.parameters import Parameter, text_of
-from cairn.api.routing import Answer, Operation, file_answer
+from cairn.api.routing import Answer, Operation, PageRoute
 from cairn.domain.errors import PathNotFound
 from cairn.domain.types import Address
 from cairn.explorer import REFERENCE_DIRECTORY, STATIC_DIRECTORY
@@ -44,7 +43,6 @@ SECURITY_HEADERS = {
 SHARED_FILES = frozenset({"cairn.svg", "dom.js", "exact.js", "style.css", "theme.js"})
 """What the page has of the explorer: served also where that is switched off."""
 
-Folder = Literal["reference", "static"]
 AnyObject = Annotated[dict[str, Any], Meta(extra_json_schema={"additionalProperties": True})]
 
 _encode = msgspec.json.Encoder().encode
@@ -73,29 +71,17 @@ class Explorer:
     def __init__(self, is_on: bool) -> None:
         self._is_on = is_on
 
-    @Operation("GET /", "description", file_answer("HTML.", "text/html"), 404)
+    @PageRoute("GET /")
     async def get_explorer(self, request: Request) -> Response:
         """Open the explorer, a page that shows the chain. 404 if it is switched off."""
         return self._serve(request, PAGE)
 
-    @Operation(
-        "GET /explorer/{asset}",
-        "description",
-        Parameter("asset", "Name of the file.", text_of(r"^[a-z0-9]+\.(js|mjs|css|html|svg)$"), "api.js"),
-        file_answer("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml"),
-        404,
-    )
+    @PageRoute("GET /explorer/{asset}")
     async def get_explorer_asset(self, request: Request) -> Response:
         """Get a file of the explorer. 404 if it is switched off."""
         return self._serve(request, request.path_params["asset"])
 
-    @Operation(
-        "GET /explorer/views/{asset}",
-        "description",
-        Parameter("asset", "Name of the file.", text_of(r"^[a-z]+\.js$"), "block.js"),
-        file_answer("The file.", "text/javascript"),
-        404,
-    )
+    @PageRoute("GET /explorer/views/{asset}")
     async def get_explorer_view(self, request: Request) -> Response:
         """Get a view of the explorer. 404 if it is switched off."""
         return self._serve(request, f"views/{request.path_params['asset']}")
@@ -129,19 +115,12 @@ class Pages:
             self._asyncapi = _encode(asyncapi_document())
         return document_response(request, self._asyncapi, JSON_MEDIA_TYPE)
 
-    @Operation("GET /docs", "description", file_answer("HTML.", "text/html"))
+    @PageRoute("GET /docs")
     async def get_docs(self, request: Request) -> Response:
         """The API reference, a page. It shows this document and that of the events, and lets people try them."""
         return file_response(request, REFERENCE_DIRECTORY, PAGE)
 
-    @Operation(
-        "GET /docs/{folder}/{asset}",
-        "description",
-        Parameter("folder", "Files of this page alone, or those that the explorer has too.", Folder, "reference"),
-        Parameter("asset", "Name of the file.", text_of(r"^[a-z0-9]+\.(js|css|html|svg)$"), "main.js"),
-        file_answer("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml"),
-        404,
-    )
+    @PageRoute("GET /docs/{folder}/{asset}")
     async def get_docs_asset(self, request: Request) -> Response:
         """A file of the API reference. Scripts, styles and pictures of `/docs`."""
         folder, name = request.path_params["folder"], request.path_params["asset"]

@@ -22,8 +22,8 @@ _BARE = rf"[!#$%&'*+./0-9:=@A-Z^_`a-z|~-]{{1,{MOST_CHARACTERS}}}"
 IDEMPOTENCY_KEY = Parameter(
     HEADER,
     "Makes a repetition safe where the node signs: a new key, such as a UUID, for each payment. The same request with "
-    "the same key gets the first answer again; another request with it is refused. A transaction that the client "
-    "signs needs none: it is paid once.",
+    "the same key gets the first answer again, for an hour while the node runs; another request with it is refused. "
+    "A transaction that the client signs needs none: it is paid once.",
     text_of(f"^({_QUOTED}|{_BARE})$".replace("?:", "")),
     '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     is_header=True,

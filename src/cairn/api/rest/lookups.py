@@ -371,6 +371,7 @@ def chain_json(view: ChainView, pending: int, queued: int, limit: int) -> bytes:
             chain_id=info.chain_id,
             gas_price=info.gas_price,
             block_gas_limit=info.block_gas_limit,
+            block_time=info.block_time_s,
             max_data_bytes=info.max_data_bytes,
             engine=info.engine,
             version=VERSION,

@@ -124,8 +124,8 @@ class Proofs:
         """Prove what an account holds, or held after an earlier block.
 
         It can also prove that an address holds nothing, because no payment ever named it. A node that does not keep all
-        blocks can prove a height below its oldest one, unless a block that is gone touched the account after it: then
-        the answer is 404 BLOCK_NOT_KEPT.
+        blocks can prove a height below its oldest one, unless the oldest one, or one that is gone, touched the account
+        after it: then the answer is 404 BLOCK_NOT_KEPT.
         """
         address: Address = parse_address(request.path_params["address"], "address")
         held = await self._reads.held(address, number_of(query, "height"))

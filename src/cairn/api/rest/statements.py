@@ -43,7 +43,7 @@ class Statement:
 
     async def check_length(self, first: int) -> None:
         """Raise `StatementTooLong`, which says where to end it."""
-        count, start = 0, first
+        count, start = 0, self._reads.first_provable(first)
         while heights := self._view.heights_between(self._address, start, self._last, COUNTED_AT_ONCE):
             if count + len(heights) > MAX_CHANGES:
                 last = heights[MAX_CHANGES - count - 1] if count < MAX_CHANGES else start - 1

@@ -7,14 +7,15 @@ from hashlib import sha256
 from typing import Annotated, NamedTuple
 
 import msgspec
-import structlog
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cairn import metrics
 from cairn.api.bodies import encoded, problem_of, read_json_body
 from cairn.api.chain_view import ChainView
+from cairn.api.failures import error_of
 from cairn.api.parameters import parse_query
 from cairn.api.rest.idempotency import IDEMPOTENCY_KEY, find_key, keyed_item, keyed_request
 from cairn.api.rest.submission_fields import (
@@ -37,7 +38,7 @@ from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, KeyedRequest, PendingTx, not_dev_chain
 from cairn.domain.answers import Problem, Submitted, queued_reason
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError, RateLimited
+from cairn.domain.errors import InvalidField, InvalidSignature, NodeError, RateLimited
 from cairn.domain.json_fields import AnyAddressText, about, find_bytes, hex_text, ref
 from cairn.domain.transactions import build_tx, decode_tx, effective_price
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx
@@ -49,7 +50,6 @@ MOST_NOTES = 100
 COMPLETE_FIELDS = len(REQUIRED) + len(("nonce", "signature"))
 
 _decode_plain = msgspec.json.Decoder(SubmissionJson).decode
-log = structlog.get_logger("cairn.api")
 
 
 def parse_submission(body: bytes, base_fee: int) -> tuple[Draft, bytes | None]:
@@ -247,6 +247,12 @@ class Submitter:
         known = self._view.find_location(tx.hash) or await self._gateway.find_tx(tx.hash)
         return tx if isinstance(known, tuple | PendingTx | ConfirmedTx) else None
 
+    def problem_of(self, failure: Exception) -> Problem:
+        """What is said of one item of a list."""
+        problem = problem_of(error_of(failure, self._view.fail))
+        metrics.HTTP_REFUSALS.inc(problem.code)
+        return problem
+
     def accepting_info(self) -> ChainInfo:
         """The chain, if the node accepts transactions now. Raises `Unavailable`."""
         info = self._view.info
@@ -331,10 +337,20 @@ class Submissions:
                 own = Asked(guest=asked.guest, keyed=keyed_item(asked.key, number, "list", whole))
             try:
                 begun.append(self._submitter.admit_complete(item) or await self._submitter.begin(item, own))
-            except NodeError as refused:
+            except Exception as failure:
                 # Not the error itself: with its traceback it would refer to this list, and stay until a collection.
-                begun.append(problem_of(refused))
-        return [item if isinstance(item, Problem) else await _result_of(item) async for item in in_slices(begun)]
+                begun.append(self._submitter.problem_of(failure))
+        return [item if isinstance(item, Problem) else await self._result_of(item) async for item in in_slices(begun)]
+
+    async def _result_of(self, admitting: Awaitable[Admission]) -> Submitted | Problem:
+        try:
+            return submitted(await admitting)
+        except Exception as failure:
+            # The other items still need their results.
+            return self._submitter.problem_of(failure)
+        finally:
+            # It keeps the error, whose traceback keeps this frame: without this all stay until a collection.
+            del admitting
 
 
 def submitted(admission: Admission) -> Submitted:
@@ -342,20 +358,6 @@ def submitted(admission: Admission) -> Submitted:
     if missing is not None:
         return Submitted("pending", tx_hash, True, queued_reason(missing))
     return Submitted("confirmed" if admission.confirmed else "pending", tx_hash)
-
-
-async def _result_of(admitting: Awaitable[Admission]) -> Submitted | Problem:
-    try:
-        return submitted(await admitting)
-    except NodeError as refused:
-        return problem_of(refused)
-    except Exception as failure:
-        # The other items still need their results.
-        log.error("a submission failed", exc_info=failure)
-        return problem_of(Internal(str(failure)))
-    finally:
-        # It keeps the error, whose traceback keeps this frame: without this all stay until a collection.
-        del admitting
 
 
 class FaucetRequest(msgspec.Struct, frozen=True):

@@ -9,10 +9,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
 from msgspec import UNSET
 
 from cairn import metrics
+from cairn.api.bodies import answered
+from cairn.api.failures import error_of
 from cairn.api.rpc.caller import CallBatch, Caller, current_batch, current_caller
 from cairn.api.rpc.calls import (
     MAX_BATCH,
@@ -32,7 +33,6 @@ from cairn.api.rpc.calls import (
 )
 from cairn.api.rpc.long_results import LongResult, joined, long_array
 from cairn.api.rpc.values import (
-    INTERNAL_ERROR,
     INVALID_REQUEST,
     LIMIT_EXCEEDED,
     InvalidParams,
@@ -40,7 +40,7 @@ from cairn.api.rpc.values import (
     RpcError,
     rpc_error_of,
 )
-from cairn.domain.errors import Fatal, NodeError
+from cairn.domain.errors import Fatal
 from cairn.metrics import RouteTraffic
 from cairn.metrics_page import OTHER, Tally
 from cairn.time_shares import TimeShares, in_slices
@@ -109,7 +109,6 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 _UNFINISHED = (Later, Promised, LongResult)
 _encode = msgspec.json.Encoder().encode
-log = structlog.get_logger("cairn.rpc")
 
 
 class Dispatcher:
@@ -193,13 +192,9 @@ class Dispatcher:
         """The answer to a call that has failed."""
         if isinstance(failure, RpcError):
             return self._refused(call, failure)
-        if isinstance(failure, NodeError):
-            if isinstance(failure, Fatal):
-                self._on_fatal(failure)
-            metrics.HTTP_REFUSALS.inc(failure.code)
-            return self._refused(call, rpc_error_of(failure))
-        log.error("a call failed", method=call.method, exc_info=failure)
-        return self._refused(call, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
+        error = error_of(failure, self._on_fatal, method=call.method)
+        metrics.HTTP_REFUSALS.inc(answered(error).code)
+        return self._refused(call, rpc_error_of(error))
 
     def _refused(self, call: Call, error: RpcError) -> bytes | None:
         metrics.RPC_REQUESTS.inc(call.method, "error")

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Literal
 
 from cairn.api.server.http_heads import Header
 from cairn.config import Settings
 from cairn.domain.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
+from cairn.loopback import is_loopback, parse_ip
 
 PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
 """Answered even to a client that is over its limits."""
@@ -47,7 +48,7 @@ class HostList:
 
     def __init__(self, settings: Settings) -> None:
         self._takes_all = "*" in settings.allowed_hosts
-        self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
+        self._names = {settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
         self.allows = lru_cache(MAX_REMEMBERED)(self._is_ours)
         """Whether a request may give this node that name."""
 
@@ -72,8 +73,9 @@ class HostList:
         match = HOST_PATTERN.fullmatch(host)
         if match is None:
             return False
-        name = match["name"].decode("ascii").lower().removeprefix("[").removesuffix("]").removesuffix(".")
-        return name in self._names or name.endswith(".localhost") or is_address(name)
+        host_name = match["name"].decode("ascii")
+        name = host_name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+        return name in self._names or is_address(name) or is_loopback(host_name)
 
 
 class OriginList:
@@ -117,10 +119,7 @@ class OriginList:
 def _is_of_this_machine(origin: str) -> bool:
     """Whether a program of the browser's own machine serves the page: no browser takes such a name from elsewhere."""
     match = _PAGE.fullmatch(origin)
-    if match is None:
-        return False
-    name = match["name"].removeprefix("[").removesuffix("]")
-    return name == "localhost" or name.endswith(".localhost") or (is_address(name) and is_loopback(name))
+    return match is not None and is_loopback(match["name"])
 
 
 def check_no_guest(guest: str | None, what: str) -> None:
@@ -148,13 +147,9 @@ def is_address(name: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=MAX_REMEMBERED)
-def is_loopback(client: str) -> bool:
-    try:
-        return address_of(client).is_loopback
-    except ValueError:
-        # A unix socket or a test's transport: only this machine can be at the other end.
-        return True
+def is_local(client: str) -> bool:
+    """Whether a client is on this machine; one without an address is, at a unix socket."""
+    return not client or is_loopback(client)
 
 
 class RateLimiter:
@@ -175,7 +170,7 @@ class RateLimiter:
 
     def limits(self, client: str) -> bool:
         """Whether requests of this client are counted at all."""
-        return self._rate > 0 and (self._limits_loopback or not is_loopback(client))
+        return self._rate > 0 and (self._limits_loopback or not is_local(client))
 
     def has_left(self, client: str) -> bool:
         """Whether the client may make a request now; counts none."""
@@ -214,16 +209,9 @@ class RateLimiter:
 def client_of(client: str) -> str:
     """The client that an address belongs to; all limits per client are counted by it."""
     try:
-        address = address_of(client)
+        address = parse_ip(client)
     except ValueError:
         return client
     if isinstance(address, IPv4Address):
         return str(address)
     return str(IPv6Network((int(address), IPV6_CLIENT_BITS), strict=False))
-
-
-def address_of(client: str) -> IPv4Address | IPv6Address:
-    """The address that a client has; a socket for both versions shows an IPv4 one inside an IPv6 one."""
-    address = ip_address(client)
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address

@@ -8,7 +8,7 @@ extra slots.
 from collections.abc import Callable
 from typing import Protocol
 
-from cairn.api.server.access import client_of, is_loopback
+from cairn.api.server.access import client_of, is_local
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 
@@ -110,7 +110,7 @@ class ConnectionSlots:
 
     def _has_all(self, client: str) -> bool:
         """Whether the client has as many connections as it may have."""
-        if not self._most_per_client or (is_loopback(client) and not self._proxies):
+        if not self._most_per_client or (is_local(client) and not self._proxies):
             return False
         return len(self._by_client.get(client_of(client), ())) >= self._most_per_client
 

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-import structlog
 from starlette.types import ASGIApp, Message, Scope
 
 from cairn.api.server.http_heads import Header, RequestHead, encode_head
 from cairn.api.server.slow_requests import SLOW_S, tell_slow
-from cairn.domain.errors import Internal, NodeError
+from cairn.domain.errors import Internal
 from cairn.metrics import RouteTraffic
 from cairn.time_shares import QueueName
 
@@ -27,8 +26,6 @@ ASGI_VERSION = {"version": "3.0", "spec_version": "2.3"}
 DISCONNECT: Message = {"type": "http.disconnect"}
 ROUTE_NAME = "cairn.route"
 """In the scope: how the request's route is called in the metrics."""
-
-log = structlog.get_logger("cairn.api")
 
 
 class HotRoute(Protocol):
@@ -53,7 +50,8 @@ class HotRoute(Protocol):
     def begin(self, request: "Exchange", used_s: float) -> AnswerFuture | bytes | None:
         """The whole answer, or what it is made from once it is there; None when only the application can tell.
 
-        A route without a queue charges the client for `used_s` of its time, too, which was used before.
+        What it raises, as `answer` may, is answered by `RouteTable.failed`. A route without a queue charges the client
+        for `used_s` of its time, too, which was used before.
         """
 
     def answer(self, request: "Exchange", answering: AnswerFuture) -> Sequence[bytes]:
@@ -66,6 +64,9 @@ class RouteTable(Protocol):
 
     def find_read(self, target: bytes) -> HotRoute | None:
         """The route of a GET whose head needs no more work, by its target."""
+
+    def failed(self, request: "Exchange", failure: BaseException) -> bytes:
+        """The whole answer to a request whose route has raised that."""
 
     def refresh(self, common_lines: bytes) -> None:
         """These headers are on every answer from now on."""
@@ -94,8 +95,8 @@ class HttpConnection(Protocol):
 
     def answer_written(self, exchange: "Exchange") -> None: ...
 
-    def fail(self, exchange: "Exchange", error: NodeError) -> None:
-        """The application gave no answer, or only a part of one."""
+    def fail(self, exchange: "Exchange", failure: BaseException) -> None:
+        """The application has raised, or ended before its answer was whole."""
 
     def let_go(self, exchange: "Exchange") -> None:
         """The application has ended."""
@@ -216,15 +217,16 @@ class Exchange:
         return name
 
     async def run(self, app: ASGIApp) -> None:
-        self._scope = self.scope()
         try:
+            self._scope = self.scope()
             await app(self._scope, self.receive, self.send)
-        except Exception:
-            log.exception("a request failed", method=self.method, path=self.path)
+        except (Exception, asyncio.CancelledError) as failure:
+            self.connection.fail(self, failure)
+        else:
+            if not self.is_answered and not self.disconnected:
+                self.connection.fail(self, Internal("the application gave no whole answer"))
         finally:
             self.connection.let_go(self)
-        if not self.is_answered and not self.disconnected:
-            self.connection.fail(self, Internal("the application gave no whole answer"))
 
     async def receive(self) -> Message:
         if self.expects_continue:
@@ -264,8 +266,12 @@ class Exchange:
         self.is_answering = True
         self.expects_continue = False
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the client has anything of the answer: its head goes with the beginning of its body."""
+        return self.is_answering and not self._head
+
     def _write_body(self, body: bytes, has_more: bool) -> None:
-        head, self._head = self._head, b""
         if self.method == "HEAD":
             body = b""
         elif self._left_bytes is not None:
@@ -274,6 +280,7 @@ class Exchange:
                 raise RuntimeError("the body is not as long as its head says")
         elif self._is_chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if has_more else b"0\r\n\r\n")
+        head, self._head = self._head, b""
         self.connection.write(head, body)
         if not has_more:
             self.is_answered = True

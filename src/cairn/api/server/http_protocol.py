@@ -12,6 +12,7 @@ from typing import cast
 
 from starlette.types import Scope
 
+from cairn.api.bodies import answered
 from cairn.api.server.access import client_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
@@ -23,7 +24,7 @@ from cairn.api.server.request_reader import RequestReader, too_many_connections
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.slow_requests import SLOW_S, with_header
 from cairn.api.server.websocket_protocol import EventsProtocol
-from cairn.domain.errors import Internal, MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
+from cairn.domain.errors import MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
 from cairn.metrics import FAST_S
 
 PIECE_BYTES = 16 * 1024
@@ -247,8 +248,8 @@ class HttpProtocol(asyncio.Protocol):
             self._parse_began = self._state.shares.clock()
         try:
             rest = self._reader.feed(piece)
-        except NodeError as refused:
-            self._refuse(refused)
+        except Exception as failure:
+            self._refuse(self._state.error_of(failure))
             return
         if rest is not None:
             self._upgrade(rest + self._unparsed)
@@ -343,11 +344,14 @@ class HttpProtocol(asyncio.Protocol):
         if self._parse_began is not None:
             used_s, self._parse_began = began - self._parse_began, None
         is_counted = request.is_limited and route.is_limited
-        # The application refuses who has none left, and counts the request.
-        may_ask = not is_counted or state.limiter.has_left(request.address)
         if self.due:
             request.is_behind = True
-        answer = route.begin(request, used_s) if may_ask else None
+        try:
+            # The application refuses who has none left, and counts the request.
+            may_ask = not is_counted or state.limiter.has_left(request.address)
+            answer = route.begin(request, used_s) if may_ask else None
+        except Exception as failure:
+            answer = state.hot.failed(request, failure)
         if queue is not None:
             took_s = shares.end(request.payer, queue, began, used_s)
         else:
@@ -437,7 +441,11 @@ class HttpProtocol(asyncio.Protocol):
                 if not first.answering.done():
                     break
                 assert first.route is not None
-                parts, took_s = first.route.answer(first, first.answering), now - first.began
+                try:
+                    parts = first.route.answer(first, first.answering)
+                except Exception as failure:
+                    parts = (self._state.hot.failed(first, failure),)
+                took_s = now - first.began
                 # It may know of the request, too, and both should be gone now.
                 first.answering = None
                 is_small = len(parts) == 1 and len(parts[0]) <= MAX_GATHERED_BYTES
@@ -485,9 +493,13 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._close()
 
-    def fail(self, exchange: Exchange, error: NodeError) -> None:
-        if not exchange.is_answering:
-            self._count(exchange, Internal.status)
+    def fail(self, exchange: Exchange, failure: BaseException) -> None:
+        error = self._state.error_of(failure, method=exchange.method, path=exchange.path.decode("latin-1"))
+        if exchange.is_answered or exchange.disconnected:
+            return
+        # An answer that breaks off is not counted as the 200 that it began with.
+        self._count(exchange, answered(error).status)
+        if not exchange.is_written:
             self.write(self._state.problem(error, CLOSE))
         self._close()
 

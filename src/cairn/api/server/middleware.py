@@ -2,12 +2,12 @@
 
 import asyncio
 
-import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
+from cairn.api.failures import error_of
 from cairn.api.server.access import (
     GUEST,
     PROBE_PATHS,
@@ -20,7 +20,7 @@ from cairn.api.server.access import (
 )
 from cairn.api.server.http_heads import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
-from cairn.domain.errors import Fatal, Internal, NodeError, PathNotFound, RateLimited
+from cairn.domain.errors import NodeError, PathNotFound, RateLimited
 from cairn.time_shares import QueueName, TimeShares
 
 EVENTS_PATH = "/events"
@@ -28,8 +28,6 @@ RPC_PATH = "/rpc"
 PREFLIGHT_LIFETIME_S = b"600"
 SUBMISSION_PATHS = frozenset({"/tx", "/txs", "/faucet"})
 """A POST to one of them never waits for reads."""
-
-log = structlog.get_logger("cairn.api")
 
 
 class Edge:
@@ -71,13 +69,9 @@ class Edge:
                 await self._take_turns(scope, receive, answer, self.shares.clock() - began)
         except ClientDisconnect:
             pass
-        except NodeError as error:
-            if isinstance(error, Fatal):
-                self._view.fail(error)
-            await answer.send_problem(error)
         except Exception as failure:
-            log.error("a request failed", method=scope["method"], path=scope["path"], exc_info=failure)
-            await answer.send_problem(Internal(str(failure)))
+            # Kept in a variable, the error and this frame would keep each other.
+            await answer.send_problem(error_of(failure, self._view.fail, method=scope["method"], path=scope["path"]))
 
     def _admit(self, scope: Scope, answer: "_Answer") -> list[Header] | None:
         """Raise the refusal of a client or a web page. Return the headers for a page that only asks what it may."""

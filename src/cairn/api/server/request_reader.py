@@ -76,8 +76,8 @@ class RequestReader:
         """Parsed since the last part of a request: of a line that is not complete yet, or of empty lines."""
         self.held_bytes = 0
         """Of all requests that are not let go yet."""
-        self._objection: NodeError | None = None
-        """Why a callback stopped the parser."""
+        self._objection: BaseException | None = None
+        """Why a callback stopped the parser: a refusal, or a defect."""
         self._renew()
 
     def _renew(self) -> None:
@@ -111,9 +111,12 @@ class RequestReader:
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
             self._renew()
-        except httptools.HttpParserError:
+        except httptools.HttpParserError as error:
             # The refusal is raised below: in here it would keep this error, and so the bytes that were parsed.
             is_parsed = False
+            if self._objection is None and isinstance(error, httptools.HttpParserCallbackError):
+                # A callback has failed.
+                self._objection = error.__context__
         if not is_parsed:
             raise self._take_objection()
         if self._idle_bytes or self._target or self.in_body:
@@ -178,7 +181,7 @@ class RequestReader:
             # After a request that ends the connection nothing is parsed.
             raise MalformedRequest("there are empty lines where a request should be")
 
-    def _take_objection(self) -> NodeError:
+    def _take_objection(self) -> BaseException:
         objection, self._objection = self._objection, None
         return objection or MalformedRequest("the request is not valid HTTP/1.1")
 

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 from cairn import metrics
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
+from cairn.api.failures import error_of
 from cairn.api.server.access import RateLimiter
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
@@ -113,6 +114,10 @@ class ServerState:
         status, headers, body = encode_problem(error)
         self.traffic_of("").answered(status, 0.0)
         return self.response(status, [*headers, NO_STORE, CLOSE], body)
+
+    def error_of(self, failure: BaseException, **request: object) -> NodeError:
+        """The error that the client is told; whatever is no error of ours is logged."""
+        return error_of(failure, self._view.fail, **request)
 
     def problem(self, error: NodeError, *extra: Header) -> bytes:
         """The whole response."""

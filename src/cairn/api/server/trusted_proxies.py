@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
-from cairn.api.server.access import MAX_REMEMBERED, address_of
+from cairn.api.server.access import MAX_REMEMBERED
 from cairn.api.server.http_heads import Header
 from cairn.config import Settings
 from cairn.domain.errors import MalformedRequest
+from cairn.loopback import parse_ip
 
 FORWARDED, X_FORWARDED_FOR = b"forwarded", b"x-forwarded-for"
 MAX_BYTES = 2_048
@@ -55,7 +56,7 @@ class TrustedProxies:
 
     def _is_listed(self, client: str) -> bool:
         try:
-            address = address_of(client)
+            address = parse_ip(client)
         except ValueError:
             return False
         return any(address in network for network in self._networks)

@@ -17,7 +17,7 @@ from cairn.cli.forward.sources import Source
 from cairn.cli.forward.status import Status
 from cairn.cli.forward.webhooks import Webhook
 from cairn.cli.report import CommandFailed
-from cairn.cli.screen import printable
+from cairn.cli.screen import print_line
 from cairn.client.errors import ChainChanged, ClientError
 from cairn.client.transport import delays
 
@@ -167,7 +167,7 @@ class Forwarder:
         self._shown_at = time.monotonic()
         if new and not self._quiet:
             count = "1 event" if new == 1 else f"{new} events"
-            print(f"delivered {count}, up to block {self._cursor.block_height}", flush=True)
+            print_line(f"delivered {count}, up to block {self._cursor.block_height}")
 
     async def _watch_node(self) -> None:
         """Keep the status up to date, even while nothing happens."""
@@ -192,4 +192,4 @@ class Forwarder:
 
 
 def _note(text: str) -> None:
-    print(printable(f"cairn: {text}"), file=sys.stderr, flush=True)
+    print_line(f"cairn: {text}", sys.stderr)

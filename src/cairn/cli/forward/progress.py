@@ -20,7 +20,7 @@ import msgspec
 
 from cairn.cli.forward.status import Status
 from cairn.cli.report import Unreachable
-from cairn.cli.wallet.key_files import user_home
+from cairn.cli.user_directories import user_state
 from cairn.client.models import Block
 from cairn.domain.errors import DirectoryInUse, InvalidConfig
 from cairn.store.directory import DirectoryLock, sync_directory, sync_file, write_at, write_file
@@ -70,13 +70,11 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def default_directory(url: httpx.URL) -> Path:
-    """One for each receiver, where the XDG base directory specification puts a user's state."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(state) if state.startswith("/") else user_home() / ".local" / "state"
+    """One for each receiver, in the user's state."""
     # The path may hold a token, so only its digest is shown.
     digest = hashlib.sha256(str(url).encode()).hexdigest()[:8]
     host = re.sub("[^a-z0-9.-]", "-", url.netloc.decode())
-    return home / "cairn" / "forward" / f"{host}-{digest}"
+    return user_state() / "forward" / f"{host}-{digest}"
 
 
 class Progress:
@@ -150,9 +148,7 @@ class Progress:
     def write_status(self, status: Status) -> None:
         """Not synced: after a crash it says nothing anyway. Raises `Unreachable`."""
         with _writing(self.status_file):
-            draft = self.status_file.with_name(self.status_file.name + ".new")
-            draft.write_bytes(msgspec.json.encode(status))
-            draft.rename(self.status_file)
+            write_file(self.status_file, msgspec.json.encode(status), is_synced=False)
 
     def read_status(self) -> Status | None:
         """None if there is none yet. Raises `InvalidConfig`."""

@@ -5,16 +5,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from ipaddress import ip_address
 from typing import Self
 
 import httpx
 
 from cairn import __version__
 from cairn.cli.forward.webhooks import Webhook, headers_of
-from cairn.cli.screen import printable
-from cairn.client.transport import THIS_MACHINE
+from cairn.cli.screen import escaped
+from cairn.client.transport import proxies_for
 from cairn.domain.errors import InvalidConfig
+from cairn.loopback import is_loopback
 
 CONNECT_TIMEOUT_S = 5.0
 BODY_TIMEOUT_S = 2.0
@@ -63,8 +63,7 @@ class Receiver:
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
             limits=httpx.Limits(max_connections=1),
             headers={"User-Agent": f"Cairn/{__version__}", "Accept-Encoding": "identity"},
-            # No proxy for this machine, whatever the environment says.
-            mounts=dict.fromkeys(("all://", "http://", "https://")) if is_this_machine(httpx.URL(url).host) else None,
+            mounts=proxies_for(httpx.URL(url)),
         )
         self.idle = asyncio.Event()
         """Set unless an attempt is under way."""
@@ -111,7 +110,7 @@ class Receiver:
 
 def _failure_of(response: httpx.Response, body: bytes) -> Failure:
     status = response.status_code
-    said = " ".join(printable(body[:SHOWN_LETTERS].decode(errors="replace").strip()).split())
+    said = " ".join(escaped(body[:SHOWN_LETTERS].decode(errors="replace").strip()).split())
     if response.is_redirect:
         said = "a redirect, which is not followed: give --to the URL that it leads to"
     detail = f"{status} {response.reason_phrase}".strip() + (f": {said}" if said else "")
@@ -145,16 +144,8 @@ def check_url(text: str, allow_insecure: bool) -> httpx.URL:
         url.host.encode("idna")
     except UnicodeError as wrong:
         raise InvalidConfig(f"--to {text}: the host has no valid name: {wrong}") from None
-    if url.scheme == "http" and not allow_insecure and not is_this_machine(url.host):
+    if url.scheme == "http" and not allow_insecure and not is_loopback(url.host):
         raise InvalidConfig(
             f"--to {text}: others could read the events on the way; use https, or accept that with --insecure-http"
         )
     return url
-
-
-def is_this_machine(host: str) -> bool:
-    """Whether it is a name or an address of loopback."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host in THIS_MACHINE

@@ -66,7 +66,7 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
         secret_file = Path(settings.secret_file) if settings.secret_file else None
         keys, secret_place = load_keys(secret_file, progress.secret_file)
         async with connect(settings.node) as node, Receiver(settings.to, keys, settings.timeout_s) as receiver:
-            source = _source_of(settings, node)
+            source = source_of(settings, node)
             if once and isinstance(source, PaymentSource):
                 raise InvalidConfig(
                     "--once is for blocks only: that a block has no more payments is known when the next block comes, "
@@ -96,7 +96,7 @@ async def _forward(settings: ForwardSettings, once: bool, quiet: bool) -> None:
                 await forwarder.run(stopping, last_height)
 
 
-def _source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
+def source_of(settings: ForwardSettings, node: AsyncClient) -> Source:
     """What is forwarded. Raises `InvalidConfig` or `NoSuchItem` for what is no address."""
     if not settings.addresses and not settings.addresses_file:
         return BlockSource(node)

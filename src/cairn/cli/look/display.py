@@ -6,7 +6,18 @@ from typing import TypeVar
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.remote import ask_node, describe_not_held, describe_pending, wait_confirmed
-from cairn.cli.screen import Line, ago, cut, data_text, print_json, print_pairs, print_table, shortened, when
+from cairn.cli.screen import (
+    Line,
+    ago,
+    cut,
+    data_text,
+    print_json,
+    print_line,
+    print_pairs,
+    print_table,
+    shortened,
+    when,
+)
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
@@ -124,7 +135,7 @@ class Display:
             print_history(history, address, Names(self._keystore))
         else:
             what = "no such transaction" if is_filtered else "sent and received nothing"
-            print(f"{Names(self._keystore).full(address)} has {what}.")
+            print_line(f"{Names(self._keystore).full(address)} has {what}.")
 
     def show_mempool(self, sender: str | None, limit: int) -> None:
         address = None if sender is None else self._address_of(sender)
@@ -140,9 +151,9 @@ class Display:
         if items:
             print_pending(items, Names(self._keystore))
         else:
-            print("No transaction is pending.")
+            print_line("No transaction is pending.")
         if address is None and total > len(items):
-            print(f"and {total - len(items):,} more; --limit shows them")
+            print_line(f"and {total - len(items):,} more; --limit shows them")
 
     def show_chain(self) -> None:
         chain = ask_node(self._url, lambda node: node.chain())

@@ -19,7 +19,7 @@ from rich.text import Text
 from cairn.cli.amounts import format_amount
 from cairn.cli.look.display import Names, collected
 from cairn.cli.remote import connect, describe_pending, explained_errors
-from cairn.cli.screen import ago, data_text, drop_output, print_json
+from cairn.cli.screen import ago, data_text, drop_output, plain, print_json, print_line
 from cairn.cli.wallet.key_files import Keystore
 from cairn.client import AsyncClient
 from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnreachable
@@ -166,7 +166,7 @@ class Lines:
             print_json(block)
             return
         moment = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(block.timestamp))
-        print(f"block {block.block_height} {moment} transactions {len(block.transactions)} {block.hash}", flush=True)
+        print_line(f"block {block.block_height} {moment} transactions {len(block.transactions)} {block.hash}")
 
     def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None:
         if self._is_away:
@@ -186,7 +186,7 @@ class Lines:
         return 0
 
     def _note(self, text: str) -> None:
-        print(f"cairn: {text}", file=sys.stderr, flush=True)
+        print_line(f"cairn: {text}", sys.stderr)
 
 
 class Screen:
@@ -225,6 +225,7 @@ class Screen:
     def render(self) -> Group:
         foot = Text(f"{self._note} Ctrl-C ends".strip(), "dim")
         lines = [self._headline(), Text(), self._pool(), *self._pending_lines(), Text(), *self._block_lines(), foot]
+        lines = [plain(line) for line in lines]
         for line in lines:
             # A narrow terminal cuts off what is on the right, which counts least.
             line.no_wrap, line.overflow = True, "ellipsis"

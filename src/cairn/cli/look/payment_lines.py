@@ -8,7 +8,7 @@ from cairn.cli.amounts import format_amount
 from cairn.cli.look.display import Names
 from cairn.cli.look.live_view import Lines, poll, run_until, stop_at_broken_pipe, stop_signals
 from cairn.cli.remote import connect, explained_errors
-from cairn.cli.screen import data_text, print_json
+from cairn.cli.screen import data_text, print_json, print_line
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
@@ -62,4 +62,4 @@ class PaymentLines(Lines):
         parties = f"{self._names.short(payment.sender)} → {self._names.short(payment.to)}"
         said = "" if payment.data is None else f"  {data_text(payment.reference, payment.data)}"
         told = f"block {payment.block_height}  {parties}  {format_amount(payment.value)}  {payment.tx_hash}{said}"
-        print(told, flush=True)
+        print_line(told)

@@ -27,7 +27,7 @@ from cairn.cli.options import (
     keystore_in,
 )
 from cairn.cli.report import CommandFailed, reported_errors, warn
-from cairn.cli.screen import print_json, print_pairs, print_table, when
+from cairn.cli.screen import print_json, print_line, print_pairs, print_table, when
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party, read_balances
 from cairn.cometbft import COMETBFT_DIRECTORY
@@ -116,12 +116,12 @@ def collect(
         save_new(
             {out: encode_genesis(made), peers_file: encode_peers(made, {each.name: each.peer for each in validators})}
         )
-        print(f"Wrote {out} and {peers_file}. Send both to every operator.")
+        print_line(f"Wrote {out} and {peers_file}. Send both to every operator.")
         print_genesis(made)
         warn_of_public_keys(made)
         if len(validators) < FEW_VALIDATORS:
             warn(f"of {len(validators)} validators none may fail: if one stops, the network stands still")
-    print(f"Whoever repeats this needs --chain-id {made.chain_id} --timestamp {made.timestamp} too.")
+    print_line(f"Whoever repeats this needs --chain-id {made.chain_id} --timestamp {made.timestamp} too.")
 
 
 @genesis.command()
@@ -146,11 +146,11 @@ def show(
         if home is not None:
             own = check_named(found, read_public_key(home / COMETBFT_DIRECTORY), home)
             if not as_json:
-                print(f"The key in {home} is that of {own.name}: its power is {own.power}.")
+                print_line(f"The key in {home} is that of {own.name}: its power is {own.power}.")
         if digest is not None:
             check_digest(found, digest)
             if not as_json:
-                print("The digest is the same.")
+                print_line("The digest is the same.")
 
 
 def check_apart(files: Sequence[ValidatorFile]) -> None:

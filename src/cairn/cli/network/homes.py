@@ -257,8 +257,10 @@ def read_public_key(engine_home: Path) -> bytes:
     path = engine_home / "config" / "priv_validator_key.json"
     try:
         return base64.b64decode(json.loads(path.read_bytes())["pub_key"]["value"], validate=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidConfig(f"cannot read the public key in {path}: {error}") from None
+    except OSError as error:
+        raise InvalidConfig(f"cannot read the public key in {path}: {reason_of(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise InvalidConfig(f"{path} holds no public key of CometBFT: restore it from your backup") from None
 
 
 def read_genesis(path: Path) -> Genesis:

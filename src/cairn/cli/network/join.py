@@ -25,6 +25,7 @@ from cairn.cli.network.validator_file import VALIDATOR_FILE, ValidatorFile, find
 from cairn.cli.node.home import Home
 from cairn.cli.options import CometbftBinary
 from cairn.cli.report import reported_errors
+from cairn.cli.screen import print_line
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue, find_binary
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
@@ -104,10 +105,12 @@ def join(
         write_home(Home(directory), engine, site, chain, Peers(others, is_closed=closed or validator is not None))
         engine.configure(trusted)
         if validator is not None:
-            print(f"This node is the validator {validator.name}, with power {validator.power} of {total_power(chain)}.")
+            print_line(
+                f"This node is the validator {validator.name}, with power {validator.power} of {total_power(chain)}."
+            )
         else:
             print_what_peers_must_do(own_address(engine), others)
-    print(f"Start the node with: cairn run --home {directory}")
+    print_line(f"Start the node with: cairn run --home {directory}")
 
 
 def site_of(directory: Path, host: str | None, base_port: int | None) -> Site:

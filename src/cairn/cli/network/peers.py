@@ -14,8 +14,9 @@ from typing import Annotated
 import typer
 
 from cairn.cli.report import reported_errors, warn
+from cairn.cli.screen import print_line
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import InvalidConfig, reason_of
 
 MAX_UNLISTED_PEERS = 40
 """How many unlisted nodes an open node is connected to at most: CometBFT's own default."""
@@ -110,8 +111,11 @@ def read_node_id(engine: CometBFT) -> str:
     path = engine.home / "config" / "node_key.json"
     try:
         key = base64.b64decode(json.loads(path.read_bytes())["priv_key"]["value"], validate=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidConfig(f"cannot read the key in {path}: {error}") from None
+    except OSError as error:
+        raise InvalidConfig(f"cannot read the key of the node in {path}: {reason_of(error)}; restore it") from None
+    except (ValueError, KeyError, TypeError):
+        # Without the reason, which may show a part of the key.
+        raise InvalidConfig(f"{path} holds no key of a node: restore it from your backup") from None
     # An Ed25519 key in Go is the private half, then the public one.
     return hashlib.sha256(key[32:]).digest()[:20].hex()
 
@@ -119,8 +123,15 @@ def read_node_id(engine: CometBFT) -> str:
 def _read_p2p(engine: CometBFT) -> dict[str, object]:
     try:
         section = tomllib.loads(engine.config_file.read_text()).get("p2p", {})
-    except (OSError, ValueError) as error:
-        raise InvalidConfig(f"cannot read {engine.config_file}: {error}") from None
+    except FileNotFoundError:
+        raise InvalidConfig(
+            f"{engine.home.parent} is not the home of a node of a network: there is no {engine.config_file}. Name the "
+            "directory that `cairn join` or `cairn testnet` made"
+        ) from None
+    except OSError as error:
+        raise InvalidConfig(f"cannot read {engine.config_file}: {reason_of(error)}") from None
+    except ValueError as error:
+        raise InvalidConfig(f"{engine.config_file} is not TOML: {error}. Correct that line") from None
     return section if isinstance(section, dict) else {}
 
 
@@ -150,18 +161,20 @@ def peers(
             new = Peers(new.listed, new.ids, closed)
         if new != old:
             engine.configure(new.settings())
-        print(f"This node: {own_address(engine)}")
+        print_line(f"This node: {own_address(engine)}")
         print_peers(new)
         if new != old:
-            print("Restart the node: CometBFT reads its configuration when it starts.")
+            print_line("Restart the node: CometBFT reads its configuration when it starts.")
 
 
 def print_peers(current: Peers) -> None:
     for peer in current.listed:
-        print(f"  {peer}")
+        print_line(f"  {peer}")
     for each in current.ids:
-        print(f"  {each}   (may connect; it is not dialled)")
-    print(f"Other nodes: {'none may connect' if current.is_closed else f'up to {MAX_UNLISTED_PEERS} may connect'}.")
+        print_line(f"  {each}   (may connect; it is not dialled)")
+    print_line(
+        f"Other nodes: {'none may connect' if current.is_closed else f'up to {MAX_UNLISTED_PEERS} may connect'}."
+    )
 
 
 def warn_if_open(home: Path) -> None:
@@ -173,6 +186,6 @@ def warn_if_open(home: Path) -> None:
 
 def print_what_peers_must_do(own: str, listed: Sequence[str]) -> None:
     """What the operators of the listed nodes have to do before they accept this node."""
-    print(f"This node is {own}. Validators take listed nodes only: for those among")
-    print(f"  {', '.join(listed)}")
-    print(f"ask their operators for: cairn peers --home HOME --add {own}   (and a restart)")
+    print_line(f"This node is {own}. Validators take listed nodes only: for those among")
+    print_line(f"  {', '.join(listed)}")
+    print_line(f"ask their operators for: cairn peers --home HOME --add {own}   (and a restart)")

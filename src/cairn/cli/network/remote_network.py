@@ -17,7 +17,7 @@ from cairn.cli.network.update_signing import (
 )
 from cairn.cli.remote import ask_node
 from cairn.cli.report import CommandFailed, TimedOut, warn
-from cairn.cli.screen import print_json, print_table, when
+from cairn.cli.screen import print_json, print_line, print_table, when
 from cairn.client import AsyncClient
 from cairn.client.errors import Rejected
 from cairn.client.models import Validators
@@ -119,8 +119,8 @@ class RemoteNetwork:
             write_update(how.out, self.chain, signed)
             admins = self.governance.admins
             assert admins is not None
-            print(f"{admins.threshold} signatures are needed: cairn validators sign {how.out} --key-file KEY")
-            print(f"Then: cairn validators submit {how.out}")
+            print_line(f"{admins.threshold} signatures are needed: cairn validators sign {how.out} --key-file KEY")
+            print_line(f"Then: cairn validators submit {how.out}")
 
     def check(self, chain: ChainIdentity, update: Update) -> None:
         """Check that the network would accept this update once it is signed. Raises `CommandFailed`."""
@@ -160,16 +160,16 @@ class RemoteNetwork:
             raise CommandFailed(self._not_applied(update.sequence))
         if was_applied:
             # In which block, nobody remembers.
-            print(f"Nothing to do: an update number {update.sequence} was applied before; {summary(update)}.")
+            print_line(f"Nothing to do: an update number {update.sequence} was applied before; {summary(update)}.")
         else:
-            print(f"Done: {summary(update)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
+            print_line(f"Done: {summary(update)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
         print_validators(self)
 
     def wait_until_settled(self, timeout_s: float) -> None:
         """Wait until what the network last showed is in effect. Raises `TimedOut`."""
         height = self.height + SETTLED_AFTER_BLOCKS
         ask_node(self._url, lambda node: reach_height(node, height, timeout_s))
-        print(f"In effect: block {height} has been made.")
+        print_line(f"In effect: block {height} has been made.")
 
     def _agrees_with(self, update: Update) -> bool:
         """Whether the network is as this update sets it."""
@@ -221,7 +221,7 @@ def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:
     if as_json:
         print_json(shown)
         return
-    print(f"Chain {network.chain.chain_id}, block {network.height}, {governance.sequence} updates so far")
+    print_line(f"Chain {network.chain.chain_id}, block {network.height}, {governance.sequence} updates so far")
     total = governance.total_power
     print_table(
         ["name", "power", "share", "missed", "public key", "fee recipient"],
@@ -237,7 +237,9 @@ def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:
             for each in sorted(shown.validators, key=lambda each: each.name)
         ],
     )
-    print(f"Power {tolerated(total)} of {total} may fail. Missed are votes of the last {shown.voted_blocks} blocks.")
+    print_line(
+        f"Power {tolerated(total)} of {total} may fail. Missed are votes of the last {shown.voted_blocks} blocks."
+    )
     print_evidence(shown)
     print_admins(governance.admins)
 
@@ -245,7 +247,7 @@ def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:
 def print_evidence(shown: Validators) -> None:
     if not shown.evidence_count:
         return
-    print(f"Evidence against validators: {shown.evidence_count} pieces, the latest of them")
+    print_line(f"Evidence against validators: {shown.evidence_count} pieces, the latest of them")
     print_table(
         ["block", "kind", "name", "address", "time"],
         [
@@ -257,7 +259,7 @@ def print_evidence(shown: Validators) -> None:
 
 def print_admins(admins: Admins | None) -> None:
     if admins is None:
-        print("Nobody can change them.")
+        print_line("Nobody can change them.")
         return
     spelled = ", ".join(checksum_address(address) for address in admins.addresses)
-    print(f"{admins.threshold} of these must sign a change: {spelled}")
+    print_line(f"{admins.threshold} of these must sign a change: {spelled}")

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from cairn.cli.network.homes import LOOPBACK
 from cairn.cli.node.home import Home
+from cairn.cli.screen import print_line
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, die_with_parent
 from cairn.config import load_settings
 from cairn.domain.answers import NOT_KNOWN
@@ -172,7 +173,7 @@ def watch(nodes: Sequence[RunningNode], signals: SignalsSeen) -> None:
                 live.update(table_of([(node.name, node.url) for node in nodes], rows), refresh=True)
             elif [row.status for row in rows] != [row.status for row in shown]:
                 for node, row in zip(nodes, rows, strict=True):
-                    print(f"{node.name} {node.url} height {row.height}: {row.status}", flush=True)
+                    print_line(f"{node.name} {node.url} height {row.height}: {row.status}")
             shown = rows
             if signals.to_reload:
                 signals.to_reload = False

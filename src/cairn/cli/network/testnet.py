@@ -13,6 +13,7 @@ from cairn.cli.node.home import build_genesis, random_chain_id
 from cairn.cli.node.public_keys import DEV_NAMES, warn_of_public_keys
 from cairn.cli.options import CometbftBinary, KeysDirectory, keystore_in
 from cairn.cli.report import reported_errors
+from cairn.cli.screen import print_line
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party, read_balances
 from cairn.cometbft import CometBFT, find_binary
@@ -164,15 +165,15 @@ def choose_recipients(given: Sequence[Address], validators: int) -> list[Address
 
 def describe(directory: Path, genesis: Genesis, sites: Sequence[Site], validators: int) -> None:
     """Say what was made, how to start it, and which of it has public keys."""
-    print(f"Wrote the homes of {len(sites)} nodes, {validators} of them validators, of chain {genesis.chain_id}:")
+    print_line(f"Wrote the homes of {len(sites)} nodes, {validators} of them validators, of chain {genesis.chain_id}:")
     for site in sites:
         where = "" if site.is_local else f"   on {site.host}, with a copy of {directory / site.name}"
-        print(f"  cairn run --home {directory / site.name}   # http://127.0.0.1:{site.api_port}{where}")
+        print_line(f"  cairn run --home {directory / site.name}   # http://127.0.0.1:{site.api_port}{where}")
     if all(site.is_local for site in sites):
-        print(f"Or all at once: cairn testnet {directory} --run")
+        print_line(f"Or all at once: cairn testnet {directory} --run")
     else:
-        print("Each home holds that node's private keys: copy it only to its own host, and run it only there.")
+        print_line("Each home holds that node's private keys: copy it only to its own host, and run it only there.")
     admins = genesis.admins
     assert admins is not None
-    print(f"Administrators ({admins.threshold} must sign): {', '.join(map(checksum_address, admins.addresses))}")
+    print_line(f"Administrators ({admins.threshold} must sign): {', '.join(map(checksum_address, admins.addresses))}")
     warn_of_public_keys(genesis)

@@ -1,6 +1,5 @@
 """Updates of a network: what they change, the keys that sign them, and the files that administrators pass on."""
 
-import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from cairn.cli.network.homes import read_public_key
 from cairn.cli.network.validator_file import read_validator_file
 from cairn.cli.options import keystore_in
 from cairn.cli.report import CommandFailed, warn
-from cairn.cli.screen import print_pairs
+from cairn.cli.screen import is_confirmed, print_line, print_pairs
 from cairn.cli.wallet.key_files import parse_private_key
 from cairn.cli.wallet.parties import find_party
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
@@ -30,6 +29,7 @@ from cairn.domain.governance import (
 from cairn.domain.types import Address
 from cairn.domain.update_json import encode_public_key, encode_update_json, parse_public_key, parse_update_json
 from cairn.domain.updates import sign_update
+from cairn.store.directory import write_file
 
 Fields = list[tuple[str, str]]
 
@@ -58,8 +58,7 @@ def show_and_ask(chain: ChainIdentity, update: Update, yes: bool) -> None:
     if yes:
         return
     if sys.stdin.isatty():
-        print("Is this right? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        if is_confirmed("Is this right?"):
             return
         raise CommandFailed("nothing was signed or submitted")
     if isinstance(update, ValidatorUpdate) and update.before.namesakes and not update.before.power:
@@ -126,12 +125,10 @@ def read_update(path: Path) -> tuple[ChainIdentity, Update]:
 def write_update(path: Path, chain: ChainIdentity, update: Update) -> None:
     text = encode_update_json(chain, update)
     try:
-        written = path.with_name(path.name + ".new")
-        written.write_bytes(text)
-        os.replace(written, path)
+        write_file(path, text)
     except OSError as error:
         raise InvalidConfig(f"cannot write {path}: {error.strerror}") from None
-    print(f"Wrote {path}; signatures so far: {len(update.signatures)}")
+    print_line(f"Wrote {path}; signatures so far: {len(update.signatures)}")
 
 
 def fields_of(chain: ChainIdentity, update: Update) -> Fields:

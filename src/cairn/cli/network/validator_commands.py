@@ -10,6 +10,7 @@ from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, read_public_key, 
 from cairn.cli.network.validator_file import VALIDATOR_FILE, describe_home, find_own_file, save_validator_file
 from cairn.cli.options import CometbftBinary, KeysDirectory, keystore_in
 from cairn.cli.report import reported_errors
+from cairn.cli.screen import print_line
 from cairn.cli.wallet.parties import find_party
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.domain.certificates import engine_address
@@ -77,9 +78,11 @@ def init(
                 building / VALIDATOR_FILE, engine, describe_home(engine, site, recipient, administrator)
             )
     where = directory / COMETBFT_DIRECTORY / "config"
-    print(f"Made the keys of {name} in {where}. Whoever has them votes in your name: show them to nobody.")
-    print(f"Send {directory / VALIDATOR_FILE} to whoever collects the files of all operators: nothing in it is secret.")
-    print(f"When you have the network's genesis.json: cairn join {directory} --genesis genesis.json")
+    print_line(f"Made the keys of {name} in {where}. Whoever has them votes in your name: show them to nobody.")
+    print_line(
+        f"Send {directory / VALIDATOR_FILE} to whoever collects the files of all operators: nothing in it is secret."
+    )
+    print_line(f"When you have the network's genesis.json: cairn join {directory} --genesis genesis.json")
 
 
 @validator.command("new-key")
@@ -103,18 +106,18 @@ def new_key(
         told = find_own_file(directory)
         old = read_public_key(engine.home)
         aside = exchange_key(engine, old)
-        print(f"Old key     {encode_public_key(old)}, now in {aside}")
-        print(f"New key     {encode_public_key(read_public_key(engine.home))}")
+        print_line(f"Old key     {encode_public_key(old)}, now in {aside}")
+        print_line(f"New key     {encode_public_key(read_public_key(engine.home))}")
         if told is not None:
             made = describe_home(engine, told.site, told.fee_recipient, told.admin)
             save_validator_file(directory / VALIDATOR_FILE, engine, made)
-            print(f"Start the node, then send {directory / VALIDATOR_FILE} to the administrators:")
-            print("  cairn validators add --file FILE --yes       # with the new file")
-            print(f"  cairn validators remove --public-key {encode_public_key(old)}")
+            print_line(f"Start the node, then send {directory / VALIDATOR_FILE} to the administrators:")
+            print_line("  cairn validators add --file FILE --yes       # with the new file")
+            print_line(f"  cairn validators remove --public-key {encode_public_key(old)}")
             return
-    print("Start the node, then ask the administrators for:")
-    print("  cairn validators add --name NAME --public-key NEW --yes       # keeps power and fee recipient")
-    print("  cairn validators remove --public-key OLD")
+    print_line("Start the node, then ask the administrators for:")
+    print_line("  cairn validators add --name NAME --public-key NEW --yes       # keeps power and fee recipient")
+    print_line("  cairn validators remove --public-key OLD")
 
 
 def exchange_key(engine: CometBFT, old: bytes) -> Path:

@@ -1,6 +1,5 @@
 """`cairn dev`: runs a dev chain, in a temporary directory, in one that is kept, or from a file to a file."""
 
-import ipaddress
 import os
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.domain.types import MAX_DATA_BYTES
 from cairn.early_stop import note_stops
+from cairn.loopback import is_loopback
 from cairn.store.directory import holds_chain, is_there
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
 from cairn.temporary import keep, temporary_directory
@@ -206,10 +206,3 @@ def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
         raise InvalidConfig(f"{failure.strerror}: set TMPDIR to one, or keep the chain with --data-dir") from None
     with temporary_directory("cairn-dev-", parent) as path:
         yield path, f"{path} (temporary: removed at the end; --data-dir keeps a chain)"
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable
+from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable, reason_of
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
 from cairn.domain.types import MAX_DATA_BYTES, Address
 from cairn.store.directory import has_files, make_directory, write_file
 from cairn.store.signing_key import KeyFiles, SigningKey
 
 GENESIS_FILE = "genesis.json"
+SIGNING_KEY_FILE = "signing-key.json"
 
 _PREAMBLE = """\
 # Settings of this node, read by `cairn run`. Each key is shown with its default: take the '#' away to set it.
@@ -59,7 +60,7 @@ class Home:
     @property
     def key_files(self) -> KeyFiles:
         """With the key that blocks are signed with, on a chain whose blocks one node makes alone."""
-        return KeyFiles(self.directory / "signing-key.json", self.directory / "next-signing-key.json")
+        return KeyFiles(self.directory / SIGNING_KEY_FILE, self.directory / "next-signing-key.json")
 
     @property
     def data_dir(self) -> Path:
@@ -100,8 +101,10 @@ class Home:
             return self.config_file.read_text()
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+        except OSError as error:
+            raise InvalidConfig(f"cannot read {self.config_file}: {reason_of(error)}") from None
+        except UnicodeDecodeError:
+            raise InvalidConfig(f"{self.config_file} is not text in UTF-8") from None
 
 
 def make_data_directory(path: Path) -> None:

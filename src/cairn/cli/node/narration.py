@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from cairn.cli.amounts import format_amount
-from cairn.cli.screen import PatientFile, data_text, printable, shortened
+from cairn.cli.screen import PatientFile, data_text, escaped, shortened
 from cairn.domain.answers import queued_reason
 from cairn.domain.crypto import checksum_address
 from cairn.domain.references import reference_of
@@ -214,7 +214,7 @@ class TextFormat:
             why = self._in("yellow", f"queued: {queued_reason(seen.missing_nonce)}")
             return [f"  {why}{self._transfer(seen.tx)}"]
         if isinstance(seen, SeenRefusal):
-            refused = f"  {self._in('red', f'refused: {seen.code}')}  {printable(seen.reason)}"
+            refused = f"  {self._in('red', f'refused: {seen.code}')}  {escaped(seen.reason)}"
             return [refused if seen.tx is None else f"{refused}{self._transfer(seen.tx)}"]
         return [self._in("magenta", f"reverted to block {seen.height}")]
 
@@ -236,7 +236,7 @@ def json_lines(interval: Interval) -> Iterable[str]:
     events = [event for seen in interval.seen for event in _events(seen)]
     if interval.skipped:
         events.append({"event": "skipped", **interval.skipped})
-    return [msgspec.json.encode(event).decode() for event in events]
+    return [escaped(msgspec.json.encode(event).decode()) for event in events]
 
 
 def _events(seen: Seen) -> list[dict[str, object]]:

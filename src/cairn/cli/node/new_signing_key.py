@@ -7,6 +7,7 @@ import typer
 
 from cairn.cli.node.home import Home
 from cairn.cli.report import reported_errors
+from cairn.cli.screen import print_line
 from cairn.domain.errors import DirectoryInUse, InvalidConfig, StoreUnavailable
 from cairn.store.directory import DirectoryLock, is_directory, is_there
 from cairn.store.signing_key import SigningKey, key_text
@@ -23,10 +24,10 @@ def new_signing_key(
             old, new = make_successor(Home(home))
         except (DirectoryInUse, StoreUnavailable) as failure:
             raise InvalidConfig(f"{failure.detail}: stop the node first") from None
-    print(f"Wrote {Home(home).key_files.successor}: back it up where nobody else can read it")
-    print(f"Old key  {key_text(old.public_key)}")
-    print(f"New key  {key_text(new.public_key)}")
-    print("The next block after the start hands over. The old key is removed then.")
+    print_line(f"Wrote {Home(home).key_files.successor}: back it up where nobody else can read it")
+    print_line(f"Old key  {key_text(old.public_key)}")
+    print_line(f"New key  {key_text(new.public_key)}")
+    print_line("The next block after the start hands over. The old key is removed then.")
 
 
 def make_successor(home: Home) -> tuple[SigningKey, SigningKey]:

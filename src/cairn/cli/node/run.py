@@ -26,7 +26,7 @@ from cairn.cli.options import (
     with_settings,
 )
 from cairn.cli.report import DataUnusable, Told, reported_errors, warn
-from cairn.cli.screen import print_lines
+from cairn.cli.screen import print_line, print_lines
 from cairn.cli.wallet.parties import find_party, read_balances
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import Settings, load_settings
@@ -124,13 +124,15 @@ def init(
         chosen_proposer = None if proposer is None else find_party(proposer, keystore, "--proposer").address
         chosen: dict[str, object] = {"metrics_port": METRICS_PORT}
         home.create(genesis, chosen if chosen_proposer is None else chosen | {"proposer": chosen_proposer}, key)
-    print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}), {home.config_file} and {home.key_files.current}")
-    print("The node signs its blocks with the key in the last one: back it up where nobody else can read it")
+    print_line(
+        f"Wrote {home.genesis_file} (chain id {genesis.chain_id}), {home.config_file} and {home.key_files.current}"
+    )
+    print_line("The node signs its blocks with the key in the last one: back it up where nobody else can read it")
     if not genesis.alloc:
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
     warn_of_lost_fees(chosen_proposer or ZERO_ADDRESS)
     warn_of_public_keys(genesis, chosen_proposer or ZERO_ADDRESS)
-    print(f"Start the node with: cairn run --home {directory}")
+    print_line(f"Start the node with: cairn run --home {directory}")
 
 
 def tell_by_log(settings: Settings) -> None:
@@ -154,7 +156,7 @@ def discard_pending(
             raise DataUnusable(failure.detail) from None
         except StoreUnavailable as failure:
             raise InvalidConfig(failure.detail) from None
-    print(f"The node in {data_dir} starts with an empty mempool. The old journal: {aside or 'there was none'}")
+    print_line(f"The node in {data_dir} starts with an empty mempool. The old journal: {aside or 'there was none'}")
 
 
 def warn_of_lost_fees(proposer: Address) -> None:

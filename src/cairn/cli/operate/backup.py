@@ -12,29 +12,32 @@ import msgspec
 import typer
 
 from cairn.build import DATA_FORMAT, described
-from cairn.cli.node.home import Home
-from cairn.cli.operate.engine_copy import engine_files, engine_of, still_stores
+from cairn.cli.node.home import SIGNING_KEY_FILE, Home
+from cairn.cli.operate.engine_copy import NODE_KEY, engine_files, engine_of, still_stores
 from cairn.cli.operate.progress_bar import byte_progress_bar
 from cairn.cli.operate.scratch import scratch_directory
 from cairn.cli.options import AsJson
 from cairn.cli.report import CommandFailed, DataUnusable, reported_errors, warn
 from cairn.cli.screen import print_json, print_pairs
+from cairn.cometbft import COMETBFT_DIRECTORY
 from cairn.domain.errors import DirectoryInUse, Fatal, InvalidConfig, reason_of
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import DEV_SIGNER, Genesis
 from cairn.log import configure_logging
 from cairn.running_node import RunningNode, find_running
 from cairn.store import backups
-from cairn.store.backups import Backup, BackupFacts, SourceFile
+from cairn.store.backups import Backup, BackupFacts, CheckedData, SourceFile
 from cairn.store.directory import (
     DirectoryLock,
     check_room,
     holds_chain,
     is_directory,
+    is_there,
     make_directory,
     sync_directory,
 )
 from cairn.store.hot_copy import COPY_DIRECTORY, CopiedStore
 from cairn.store.last_backup import LastBackup, last_backup_path, note_backup
+from cairn.store.signing_key import SigningKey, key_text
 
 UNFINISHED = ".unfinished"
 NICENESS = 10
@@ -89,7 +92,7 @@ def backup(
         except Fatal as failure:
             raise DataUnusable(f"no backup was made: {failure.detail}") from None
         except OSError as failure:
-            raise InvalidConfig(f"cannot make a backup in {target}: {failure}") from None
+            raise InvalidConfig(f"cannot make a backup in {target}: {reason_of(failure)}") from None
     if as_json:
         print_json(made)
     else:
@@ -102,6 +105,7 @@ def make_backup(home: Home, target: Path, with_keys: bool, keep: int | None) -> 
     check_owner(home.data_dir)
     make_directory(target)
     with scratch_directory(target / UNFINISHED) as scratch:
+        draft_path = scratch / "backup"
         with source_of(home, genesis, with_keys) as source:
             made_at = int(time.time())
             present = backups.readable_backups(target)
@@ -109,12 +113,13 @@ def make_backup(home: Home, target: Path, with_keys: bool, keep: int | None) -> 
             earlier = of_chain[-1] if of_chain else None
             check_room(target, backups.bytes_to_copy(source.files, earlier))
             with byte_progress_bar("Copying", sum(each.size for each in source.files.values())) as on_bytes:
-                written = backups.write_backup(scratch / "backup", source.files, earlier, on_bytes)
-        facts = msgspec.structs.replace(
-            checked_facts(genesis, source.copied, scratch / "backup", made_at, with_keys, written.tables),
-            number=1 + max((each.facts.number for each in present), default=0),
-        )
-        draft = backups.finish_backup(scratch / "backup", facts, written.sums)
+                written = backups.write_backup(draft_path, source.files, earlier, on_bytes)
+        found = checked_copy(genesis, source.copied, draft_path)
+        if with_keys and found.signer is not None:
+            written.sums.update(copy_signing_keys(home, found.signer, draft_path))
+        number = 1 + max((each.facts.number for each in present), default=0)
+        facts = facts_of(found, genesis, made_at, with_keys, written.tables, number)
+        draft = backups.finish_backup(draft_path, facts, written.sums)
         sizes = backups.sizes_of(draft)
         with byte_progress_bar("Checking", sum(sizes.values()) - sum(written.shared.values())) as on_bytes:
             # Those that are shared were read before.
@@ -176,8 +181,7 @@ def source_of(home: Home, genesis: Genesis, with_keys: bool) -> Iterator[Source]
             place = held.enter_context(scratch_directory(home.data_dir / COPY_DIRECTORY))
             copied = copy_of_running(running, place)
             files = backups.data_files(place, copied.journal)
-        keys = home.key_files if with_keys else ()
-        beside = backups.home_files({path.name: path for path in (home.genesis_file, home.config_file, *keys)})
+        beside = backups.home_files({path.name: path for path in (home.genesis_file, home.config_file)})
         if engine is not None:
             # After the node's own: CometBFT must have every block that the node has.
             beside |= engine_files(engine, held.enter_context(still_stores(engine, running)), with_keys)
@@ -195,19 +199,49 @@ def copy_of_running(node: RunningNode, place: Path) -> CopiedStore:
     return copied
 
 
-def checked_facts(
-    genesis: Genesis,
-    copied: CopiedStore | None,
-    draft: Path,
-    made_at: int,
-    with_keys: bool,
-    tables: dict[str, backups.TableOrigin],
-) -> BackupFacts:
-    """Open the copy as a node would, and say what is in it. Raises `Corrupt`."""
+def checked_copy(genesis: Genesis, copied: CopiedStore | None, draft: Path) -> CheckedData:
+    """Open the copy as a node would. Raises `Corrupt`, or another `Fatal` if it is not what the node said."""
     found = backups.check_data(draft / backups.DATA_DIRECTORY, genesis)
     head = found.chain.head
     if copied is not None and (head.height, head.hash) != (copied.height, copied.hash):
         raise Fatal(f"the copy ends with block {head.height}, and the node was at block {copied.height}")
+    return found
+
+
+def copy_signing_keys(home: Home, signer: bytes, draft: Path) -> dict[str, str]:
+    """Copy the key that signs the block after the copy's last one, and its successor if there is one.
+
+    Returns the digests of the files. Raises `InvalidConfig` or `OSError`.
+    """
+    # Which file has it, the copy says: the node may hand over between the copy of the chain and this one.
+    current, successor = home.key_files
+    held = {SigningKey.load(path).public_key: path for path in home.key_files if is_there(path)}
+    if signer == DEV_SIGNER and signer not in held:
+        # Everybody has it.
+        return {}
+    files = {current.name: held[signer]} if signer in held else {}
+    if successor in held.values() and successor not in files.values():
+        files[successor.name] = successor
+    sums = backups.write_backup(draft, backups.home_files(files), None, lambda _: None).sums
+    copy = draft / current.name
+    if not is_there(copy) or SigningKey.load(copy).public_key != signer:
+        raise InvalidConfig(
+            f"no backup was made: the copied chain goes on with the key {key_text(signer)}, and {current} does not "
+            "hold it. If the node has just handed over to another key, try again; otherwise restore that file from an "
+            "earlier backup with keys"
+        )
+    return sums
+
+
+def facts_of(
+    found: CheckedData,
+    genesis: Genesis,
+    made_at: int,
+    with_keys: bool,
+    tables: dict[str, backups.TableOrigin],
+    number: int,
+) -> BackupFacts:
+    head = found.chain.head
     return BackupFacts(
         made_at=made_at,
         version=described(),
@@ -220,6 +254,7 @@ def checked_facts(
         pending=found.pending,
         has_keys=with_keys,
         tables=tables,
+        number=number,
     )
 
 
@@ -230,13 +265,19 @@ def remove_old(earlier: list[Backup], keep: int, is_key_kept: bool, scratch: Pat
     """
     count = max(0, len(earlier) - (keep - 1))
     old, kept = earlier[:count], earlier[count:]
-    if not is_key_kept and not any(each.facts.has_keys for each in kept):
-        with_keys = [each for each in old if each.facts.has_keys]
+    if not is_key_kept and not any(map(holds_keys, kept)):
+        with_keys = [each for each in old if holds_keys(each)]
         old = [each for each in old if each not in with_keys[-1:]]
     for each in old:
         # First it loses its name, so that what is half removed is not taken for a backup.
         each.path.rename(scratch / each.path.name)
     return [str(each.path.absolute()) for each in old]
+
+
+def holds_keys(backup: Backup) -> bool:
+    """By its files: older versions said that they included a key which was not there."""
+    names = (SIGNING_KEY_FILE, f"{COMETBFT_DIRECTORY}/{NODE_KEY}")
+    return any(name in backup.sums for name in names)
 
 
 def note_made(home: Home, path: Path, facts: BackupFacts) -> None:

@@ -6,7 +6,7 @@ from cairn.cli.operate.chain_directory import ChainHome, GenesisFile, find_chain
 from cairn.cli.operate.progress_bar import progress_bar
 from cairn.cli.options import AsJson
 from cairn.cli.report import CommandFailed, DataUnusable, reported_errors
-from cairn.cli.screen import print_json, print_pairs
+from cairn.cli.screen import print_json, print_line, print_pairs
 from cairn.domain.errors import DirectoryInUse, Fatal
 from cairn.log import configure_logging
 from cairn.store.compacting import compact_directory
@@ -39,4 +39,4 @@ def compact(home: ChainHome, genesis: GenesisFile = None, as_json: AsJson = Fals
         ]
     )
     if done.after_bytes >= done.before_bytes:
-        print("There was nothing to give back. A small store may become a little larger.")
+        print_line("There was nothing to give back. A small store may become a little larger.")

@@ -10,7 +10,7 @@ from cairn.cli.node.home import Home
 from cairn.cli.operate.findings import has_error, print_findings
 from cairn.cli.options import AsJson
 from cairn.cli.report import ExitCode, reported_errors
-from cairn.cli.screen import print_json, print_table
+from cairn.cli.screen import print_json, print_line, print_table
 from cairn.config import FIELDS, GivenSettings, Settings, as_toml
 
 config = typer.Typer(help="Check the settings of a node.", no_args_is_help=True)
@@ -53,7 +53,7 @@ def check(
                 )
             print_findings(review.findings)
             if not review.findings:
-                print("The settings are good.")
+                print_line("The settings are good.")
     if has_error(review.findings):
         raise typer.Exit(ExitCode.USAGE)
     if review.findings:

@@ -11,7 +11,7 @@ from cairn.cli.operate.config_commands import HERE, HomeDirectory
 from cairn.cli.operate.findings import print_findings
 from cairn.cli.options import AsJson
 from cairn.cli.report import ExitCode, reported_errors
-from cairn.cli.screen import counted, print_json
+from cairn.cli.screen import counted, print_json, print_line
 
 BACKUP_DAYS = 7
 
@@ -37,6 +37,6 @@ def doctor(
         else:
             print_findings(findings)
             found = f"{counted(len(findings), 'finding')}." if findings else "all is well."
-            print(f"{len(checked)} checks: {found}")
+            print_line(f"{len(checked)} checks: {found}")
     if findings:
         raise typer.Exit(ExitCode.REFUSED)

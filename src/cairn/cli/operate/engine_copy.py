@@ -27,7 +27,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.running_node import RunningNode
 from cairn.store.backups import TABLE_SUFFIXES, SourceFile, home_files
-from cairn.store.directory import is_directory, names_in
+from cairn.store.directory import is_directory, is_there, names_in
 from cairn.store.hot_copy import COPY_DIRECTORY
 
 STORES = ("blockstore.db", "state.db", "evidence.db")
@@ -50,7 +50,10 @@ def engine_of(home: Home, genesis: Genesis) -> CometBFT | None:
 
 def engine_files(engine: CometBFT, stores: Path, with_keys: bool) -> dict[str, SourceFile]:
     """Its configuration and its stores, by their names in a backup. Raises `InvalidConfig`."""
-    keys = (NODE_KEY, VALIDATOR_KEY) if with_keys else ()
+    keys = key_names(engine) if with_keys else ()
+    for name in keys:
+        if not is_there(engine.home / name):
+            raise InvalidConfig(f"{engine.home / name} is missing: restore it from an earlier backup with keys")
     files = {f"{COMETBFT_DIRECTORY}/{name}": engine.home / name for name in (*CONFIGURATION, *keys)}
     for store in STORES:
         if not is_directory(stores / store):
@@ -59,6 +62,11 @@ def engine_files(engine: CometBFT, stores: Path, with_keys: bool) -> dict[str, S
             if name not in ("LOCK", "LOG", "LOG.old"):
                 files[f"{COMETBFT_DIRECTORY}/data/{store}/{name}"] = stores / store / name
     return home_files(files)
+
+
+def key_names(engine: CometBFT) -> tuple[str, ...]:
+    """The files with its keys, without that of a validator whose key is with a remote signer."""
+    return (NODE_KEY,) if engine.signer_address() else (NODE_KEY, VALIDATOR_KEY)
 
 
 @contextmanager

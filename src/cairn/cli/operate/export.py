@@ -15,7 +15,7 @@ from cairn.cli.operate.chain_directory import ChainHome, GenesisFile, find_chain
 from cairn.cli.operate.progress_bar import progress_bar
 from cairn.cli.options import AsJson
 from cairn.cli.report import DataUnusable, WrongUsage, reported_errors
-from cairn.cli.screen import counted, print_json
+from cairn.cli.screen import counted, print_json, print_line
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.log import configure_logging
 from cairn.store.chain_export import Exported, export_chain
@@ -87,8 +87,8 @@ def _tell(done: Exported, file: str, as_json: bool) -> None:
         return
     # With - the lines of the chain are on standard output.
     stream = sys.stderr if file == STANDARD_OUTPUT else sys.stdout
-    print(
+    print_line(
         f"Exported the blocks {done.oldest} to {done.head}, {counted(done.transactions, 'transaction')} and "
         f"{counted(done.pending, 'pending one')}. Head: {done.head_hash}",
-        file=stream,
+        stream,
     )

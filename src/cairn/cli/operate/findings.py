@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from rich.text import Text
 
-from cairn.cli.screen import print_lines, printable
+from cairn.cli.screen import print_lines
 
 Level = Literal["error", "warning"]
 _STYLES: dict[Level, str] = {"error": "bold red", "warning": "bold yellow"}
@@ -44,8 +44,8 @@ def print_findings(findings: Sequence[Finding]) -> None:
                 Text.assemble(
                     (f"{finding.level:<{_WIDTH}}  ", _STYLES[finding.level]),
                     (finding.code, "bold"),
-                    f"  {printable(finding.problem)}",
+                    f"  {finding.problem}",
                 ),
-                f"{'':<{_WIDTH}}  {printable(finding.advice)}",
+                f"{'':<{_WIDTH}}  {finding.advice}",
             ]
         )

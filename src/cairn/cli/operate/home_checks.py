@@ -37,7 +37,9 @@ def check_owner(case: Case) -> Iterator[Finding]:
         paths = islice(_files_in(directory), MOST_FILES)
         foreign = [path for path in paths if machine.owner(path) != owner]
     except OSError as failure:
-        yield error("HOME_UNREADABLE", f"cannot look into {directory}: {failure}", "run it as the user of the node")
+        yield error(
+            "HOME_UNREADABLE", f"cannot look into {directory}: {failure.strerror}", "run it as the user of the node"
+        )
         return
     if foreign:
         yield error(
@@ -134,7 +136,9 @@ def check_disk(case: Case) -> Iterator[Finding]:
         space = case.machine.space(path)
     except OSError as failure:
         yield error(
-            "DISK_UNREADABLE", f"cannot look at the disk of {path}: {failure}", "mount it, or name another home"
+            "DISK_UNREADABLE",
+            f"cannot look at the disk of {path}: {failure.strerror}",
+            "mount it, or name another home",
         )
         return
     left = f"the disk of {path} has {space.free_bytes >> 20:,} MiB left"

@@ -1,10 +1,11 @@
 """Settings that somebody set and that have no effect together with the others."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import NamedTuple
 
 from cairn.config import FIELDS, Given, Settings
+from cairn.loopback import is_loopback
 
 _ALONE = 'it is for networks, and with engine = "embedded" this node makes its blocks alone'
 _OF_NETWORK = {
@@ -78,10 +79,3 @@ def _on_loopback(settings: Settings) -> Iterator[tuple[str, str]]:
             "trusted_proxies",
             f"host is {settings.host}, so all connections come from loopback, and none from the listed addresses",
         )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

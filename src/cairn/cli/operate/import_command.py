@@ -13,7 +13,7 @@ from cairn.cli.operate.progress_bar import progress_bar
 from cairn.cli.operate.second_history import warn_of_second_history
 from cairn.cli.options import AsJson
 from cairn.cli.report import CommandFailed, DataUnusable, NewerVersionNeeded, reported_errors
-from cairn.cli.screen import counted, print_json
+from cairn.cli.screen import counted, print_json, print_line
 from cairn.domain.errors import AnotherVersionNeeded, DirectoryInUse, Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest
 from cairn.log import configure_logging
@@ -108,11 +108,11 @@ def _tell(done: Imported, home: Home, genesis: Genesis, as_json: bool) -> None:
             {"home": str(home.directory)} | fields | {"transactions": done.transactions, "pending": done.pending}
         )
         return
-    print(
+    print_line(
         f"Imported the blocks {done.oldest} to {done.head}, {counted(done.transactions, 'transaction')} and "
         f"{counted(done.pending, 'pending one')}. Head: 0x{done.head_hash.hex()}"
     )
     if genesis.signer is not None and not is_there(home.key_files.current):
-        print(f"Put the node's signing key to {home.key_files.current} before you start it: an export has no keys")
+        print_line(f"Put the node's signing key to {home.key_files.current} before you start it: an export has no keys")
     if not is_there(home.config_file):
-        print(f"It runs with default settings: an export has none, and there is no {home.config_file}")
+        print_line(f"It runs with default settings: an export has none, and there is no {home.config_file}")

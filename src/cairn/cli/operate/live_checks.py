@@ -112,6 +112,14 @@ def _check_metrics(live: LiveNode) -> Iterator[Finding]:
             "RESTARTS", f"started again since the node started: {shown}", "look in the log for why; nothing was lost"
         )
 
+    if live.metrics.value("cairn_signing_key_not_on_disk"):
+        yield error(
+            "HAND_OVER_REFUSED",
+            "the node signs with its old key: it cannot read the new one back from next-signing-key.json",
+            "put that file back from your backup of it, mode 600, and the next block hands over; its log says what is "
+            "wrong with it",
+        )
+
 
 def check_processes(running: RunningNode, processes: Sequence[NodeProcess]) -> Iterator[Finding]:
     for process in processes:

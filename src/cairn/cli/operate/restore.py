@@ -18,7 +18,7 @@ from cairn.cli.report import DataUnusable, reported_errors, warn
 from cairn.cli.screen import print_json, print_pairs
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import load_settings
-from cairn.domain.errors import Corrupt, Fatal, InvalidConfig
+from cairn.domain.errors import Corrupt, Fatal, InvalidConfig, reason_of
 from cairn.domain.genesis import Genesis
 from cairn.log import configure_logging
 from cairn.store import backups
@@ -72,7 +72,7 @@ def restore(
         except Fatal as failure:
             raise DataUnusable(f"nothing was restored: {failure.detail}") from None
         except OSError as failure:
-            raise InvalidConfig(f"cannot restore to {directory}: {failure}") from None
+            raise InvalidConfig(f"cannot restore to {directory}: {reason_of(failure)}") from None
     if as_json:
         facts = found.facts
         made = (facts.made_at, facts.height, facts.hash, facts.pending, facts.has_keys)

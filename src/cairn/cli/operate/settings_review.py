@@ -9,13 +9,14 @@ from cairn.cli.network.homes import check_engine_genesis
 from cairn.cli.node.home import Home
 from cairn.cli.node.run import check_identity
 from cairn.cli.operate.findings import Finding, error, warning
-from cairn.cli.operate.idle_settings import find_idle, is_loopback
+from cairn.cli.operate.idle_settings import find_idle
 from cairn.cli.report import CommandFailed
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import GivenSettings, Settings, read_settings
 from cairn.domain.errors import InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_SIGNER, Genesis
 from cairn.domain.types import ZERO_ADDRESS
+from cairn.loopback import is_loopback
 from cairn.store.directory import is_there
 
 

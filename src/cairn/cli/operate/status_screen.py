@@ -9,7 +9,7 @@ from cairn.build import SHOWN_DIGITS
 from cairn.cli.operate.findings import print_findings
 from cairn.cli.operate.processes import STOPPED, WAITS_FOR_DISK
 from cairn.cli.operate.status import ProcessStatus, Status
-from cairn.cli.screen import Line, ago, print_pairs, shortened, when
+from cairn.cli.screen import Line, ago, print_line, print_pairs, shortened, when
 
 _STATES = {STOPPED: ", stopped", WAITS_FOR_DISK: ", waits for the disk"}
 
@@ -17,7 +17,7 @@ _STATES = {STOPPED: ", stopped", WAITS_FOR_DISK: ", waits for the disk"}
 def print_status(status: Status) -> None:
     print_pairs(list(_pairs(status)))
     if status.findings:
-        print()
+        print_line("")
         print_findings(status.findings)
 
 

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 from cairn.cli.proofs.files import StatementOutputs, check_free, read_bytes, read_genesis, save
-from cairn.cli.proofs.statement_page import Origin, statement_csv, statement_page
-from cairn.cli.proofs.verdict import fork_json, print_fork, print_verdict, verdict_json
+from cairn.cli.proofs.report import CheckedFile, report_of
+from cairn.cli.proofs.statement_page import statement_page
+from cairn.cli.proofs.statement_table import statement_csv
+from cairn.cli.proofs.verdict import fork_json, print_fork, print_report, verdict_json
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_json
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES
@@ -42,22 +44,27 @@ def check_proof(
         tuple(parse_witness(key) for key in witnesses),
     )
     content = read_proof(file)
+    checked = CheckedFile.of(content, file.name)
     fork = fork_in(content, trust)
     if fork is not None:
         if as_json:
-            print_json(fork_json(fork, trust.genesis))
+            print_json(fork_json(fork, trust.genesis, checked))
         else:
-            print_fork(fork, trust.genesis)
+            print_fork(fork, trust.genesis, checked)
         return
     proven = proven_by(content, trust)
     if outputs.paths:
         if not isinstance(proven, ProvenStatement):
             raise InvalidConfig("--csv and --html are for statements")
-        write_statement(proven, trust.genesis, outputs, Origin(file.name), b"", force)
+        write_statement(proven, trust.genesis, outputs, checked, b"", force)
+    show(proven, trust.genesis, checked, as_json)
+
+
+def show(proven: Proven, genesis: Genesis, file: CheckedFile, as_json: bool) -> None:
     if as_json:
-        print_json(verdict_json(proven, trust.genesis))
+        print_json(verdict_json(proven, genesis, file))
     else:
-        print_verdict(proven, trust.genesis)
+        print_report(report_of(proven, genesis, file))
 
 
 def read_proof(file: Path) -> bytes:
@@ -90,7 +97,7 @@ def proven_by(raw: bytes, trust: Trust) -> Proven:
 
 
 def write_statement(
-    proven: ProvenStatement, genesis: Genesis, outputs: StatementOutputs, origin: Origin, proof: bytes, force: bool
+    proven: ProvenStatement, genesis: Genesis, outputs: StatementOutputs, file: CheckedFile, proof: bytes, force: bool
 ) -> None:
     contents = {}
     if outputs.proof is not None:
@@ -98,7 +105,7 @@ def write_statement(
     if outputs.csv is not None:
         contents[outputs.csv] = statement_csv(proven).encode()
     if outputs.html is not None:
-        contents[outputs.html] = statement_page(proven, genesis, origin).encode()
+        contents[outputs.html] = statement_page(report_of(proven, genesis, file), proven, file).encode()
     save(contents, force)
 
 

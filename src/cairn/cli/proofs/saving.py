@@ -11,17 +11,16 @@ from typing import TypeVar
 import msgspec
 from msgspec.json import Decoder
 
-from cairn.cli.proofs.checking import NOT_PROVEN, proven_by, write_statement
+from cairn.cli.proofs.checking import NOT_PROVEN, proven_by, show, write_statement
 from cairn.cli.proofs.files import StatementOutputs, check_free, parse_genesis_of, read_genesis, save
-from cairn.cli.proofs.statement_page import Origin
-from cairn.cli.proofs.verdict import print_verdict, utc, verdict_json
+from cairn.cli.proofs.report import CheckedFile
 from cairn.cli.remote import PATIENCE_S, explained_errors
 from cairn.cli.report import CommandFailed, NoSuchItem, TimedOut, Unreachable, warn
-from cairn.cli.screen import print_json, print_lines
+from cairn.cli.screen import print_lines, utc
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import find_party
 from cairn.client.async_reads import PROBE
-from cairn.client.errors import ApiError, ClientError
+from cairn.client.errors import ApiError, BlockNotFound, ClientError
 from cairn.client.models import AccountState
 from cairn.client.transport import Transport, delays, path_of
 from cairn.domain.certificates import read_header, read_hex
@@ -29,7 +28,16 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.json_fields import hex_text
 from cairn.domain.proof_checks import FinalBlock, ProvenAccount, ProvenPayment, Trust
-from cairn.domain.proof_files import Descendant, HistoryFile, ProofFile, WitnessSignature, encode_file, read_file
+from cairn.domain.proof_files import (
+    BlockPath,
+    Descendant,
+    HistoryFile,
+    ProofFile,
+    StatementFile,
+    WitnessSignature,
+    encode_file,
+    read_file,
+)
 from cairn.domain.statement_checks import Proven, ProvenStatement
 from cairn.domain.types import BlockHeader
 
@@ -115,9 +123,9 @@ class ProofSource:
             return raw, proven
 
         (raw, proven), genesis = self._ask(fetch)
-        origin = Origin(None if outputs.proof is None else outputs.proof.name, period_text(dates, (begin, end)))
-        write_statement(proven, genesis, outputs, origin, raw, force)
-        self._show(proven, genesis, outputs.paths)
+        file = CheckedFile.of(raw, None if outputs.proof is None else outputs.proof.name)
+        write_statement(proven, genesis, outputs, file, raw, force)
+        self._show(proven, genesis, file, outputs.paths)
         newest = proven.finality.block.header
         if isinstance(end, datetime) and newest.timestamp < end.timestamp():
             warn(
@@ -131,15 +139,12 @@ class ProofSource:
         check_free(paths, force)
         (raw, proven), genesis = self._ask(fetch)
         save(dict.fromkeys(paths, raw), force)
-        self._show(proven, genesis, paths)
+        self._show(proven, genesis, CheckedFile.of(raw, None if output is None else output.name), paths)
 
-    def _show(self, proven: Proven, genesis: Genesis, saved: list[Path]) -> None:
-        if self._as_json:
-            print_json(verdict_json(proven, genesis))
-        else:
-            print_verdict(proven, genesis)
-            if saved:
-                print_lines(["", f"Saved {', '.join(map(str, saved))}."])
+    def _show(self, proven: Proven, genesis: Genesis, file: CheckedFile, saved: list[Path]) -> None:
+        show(proven, genesis, file, self._as_json)
+        if saved and not self._as_json:
+            print_lines(["", f"Saved {', '.join(map(str, saved))}."])
         if self._genesis_file is None:
             warn(f"checked with the genesis that {self._url} itself gave; --genesis FILE checks with yours")
 
@@ -173,11 +178,16 @@ class ProofNode:
         """That it waits for signatures."""
 
     async def proof(self, path: str, kind: type[P], query: dict[str, int] | None = None) -> tuple[bytes, P]:
-        """A file with the signatures of all witnesses, and what it proves. Raises `CommandFailed`."""
+        """A file with the signatures of all witnesses, and what it proves. Raises `CommandFailed`.
+
+        A statement also gets the blocks at its ends, so that it shows of which days it is.
+        """
         raw, proven = await self._checked(path, kind, query or {})
-        if not self._witnesses:
-            return raw, proven
         file = read_file(raw)
+        if isinstance(file, StatementFile):
+            file = msgspec.structs.replace(file, ends=await self._end_blocks(file))
+        elif not self._witnesses:
+            return raw, proven
         seen = [await self._descendant(url, file) for url in self._witnesses]
         raw = encode_file(msgspec.structs.replace(file, descendants=[*file.descendants, *seen]))
         keys = tuple(read_hex(each.witnesses[0].public_key, "a witness's public key") for each in seen)
@@ -191,6 +201,27 @@ class ProofNode:
         if not isinstance(proven, kind):
             raise CommandFailed(f"not proven: {self._transport.url}{path} is another kind of proof", NOT_PROVEN)
         return raw, proven
+
+    async def _end_blocks(self, file: StatementFile) -> list[BlockPath]:
+        """The first and the last block and those beside them, as far as the node keeps them."""
+        signed = read_header(file.certificate.header).height
+        heights = sorted({file.first - 1, file.first, file.last, file.last + 1})
+        found = [await self._ancestor(height, signed, file) for height in heights if 0 <= height <= signed]
+        return [block for block in found if block is not None]
+
+    async def _ancestor(self, height: int, signed: int, file: ProofFile) -> BlockPath | None:
+        """The block at a height with its path from the file's signed block; None if the node does not keep it."""
+        header = file.certificate.header
+        if height == signed:
+            return BlockPath(header, [])
+        try:
+            raw = await self._signed("/history/proof", {"from": height, "to": signed})
+        except BlockNotFound:
+            return None
+        proof = read_file(raw)
+        if not isinstance(proof, HistoryFile) or proof.second.header != header:
+            raise CommandFailed(f"not proven: the node did not prove block {height} under block {signed}", NOT_PROVEN)
+        return BlockPath(proof.first, proof.inclusion)
 
     async def ends(self, begin: int | datetime, end: int | datetime | None, address: str) -> tuple[int, int]:
         """The heights of the first and the last block. Raises `CommandFailed`, including when none is between."""
@@ -325,17 +356,6 @@ def connected(url: str, option: str, timeout_s: float) -> Transport:
 async def served_genesis(transport: Transport) -> Genesis:
     answer = await transport.ask("GET", "/genesis")
     return parse_genesis_of(answer.response.content, f"{transport.url}/genesis")
-
-
-def period_text(dates: tuple[str, str], ends: tuple[int | datetime, int | datetime | None]) -> str | None:
-    """The days that were asked for, if they were asked for by days."""
-    if not any(isinstance(end, datetime) for end in ends):
-        return None
-    first, last = (
-        text if isinstance(end, datetime) else "the newest signed block" if end is None else f"block {end}"
-        for text, end in zip(dates, ends, strict=True)
-    )
-    return f"{first} to {last}, whole days in UTC"
 
 
 def parse_end(text: str) -> int | datetime | None:

@@ -9,7 +9,7 @@ import typer
 
 from cairn.cli.options import AsJson, KeysDirectory, PasswordFile, keystore_in, party_argument
 from cairn.cli.report import reported_errors
-from cairn.cli.screen import print_json, print_pairs, print_table
+from cairn.cli.screen import print_json, print_line, print_pairs, print_table
 from cairn.cli.wallet.key_files import (
     KEY_BYTES,
     Keystore,
@@ -91,7 +91,7 @@ def list_keys(keys: KeysDirectory = None, as_json: AsJson = False) -> None:
         elif found:
             print_table(("name", "address"), [(key.name, checksum_address(key.address)) for key in found])
         else:
-            print(f"There is no key in {keystore.directory}. `cairn keys new NAME` makes one.")
+            print_line(f"There is no key in {keystore.directory}. `cairn keys new NAME` makes one.")
 
 
 @app.command()
@@ -115,7 +115,7 @@ def sign(
         if as_json:
             print_json({"address": signer.spelled, "message": text, "signature": signature})
         else:
-            print(signature)
+            print_line(signature)
 
 
 def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[bytes, str | None]:
@@ -160,4 +160,4 @@ def show_added(key: StoredKey, as_json: bool) -> None:
         print_json(described(key))
         return
     print_pairs([("name", key.name), ("address", checksum_address(key.address)), ("file", str(key.path))])
-    print("Keep a copy of this file and of its password: nobody can recover either.")
+    print_line("Keep a copy of this file and of its password: nobody can recover either.")

@@ -18,6 +18,7 @@ from typing import Any
 
 from cairn.cli.report import NoSuchItem, PasswordRefused, warn
 from cairn.cli.screen import is_text
+from cairn.cli.user_directories import user_data
 from cairn.domain.crypto import CURVE_ORDER, parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.types import Address
@@ -30,23 +31,12 @@ _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 match_dev_name = re.compile(r"dev([0-9]+)").fullmatch
 
 
-def user_home() -> Path:
-    """The user's home directory, or / for one who has none, as container runtimes choose it."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/")
-
-
 def default_directory() -> Path:
-    """CAIRN_KEYS, or cairn/keys where the XDG base directory specification puts a user's data."""
+    """CAIRN_KEYS, or `keys` in the user's data."""
     chosen = os.environ.get("CAIRN_KEYS")
     if chosen:
         return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME", "")
-    # A relative path there is invalid and is to be ignored, says the specification.
-    home = Path(data) if data.startswith("/") else user_home() / ".local" / "share"
-    return home / "cairn" / "keys"
+    return user_data() / "keys"
 
 
 @dataclass(frozen=True, slots=True)

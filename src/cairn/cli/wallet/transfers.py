@@ -24,7 +24,7 @@ from cairn.cli.remote import (
     wait_confirmed,
 )
 from cairn.cli.report import CommandFailed, warn
-from cairn.cli.screen import Output, data_text, print_json, print_lines, print_pairs
+from cairn.cli.screen import Output, data_text, is_confirmed, print_json, print_line, print_lines, print_pairs
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
@@ -146,7 +146,7 @@ def show_signed(signed: SignedTransfer, names: Names, as_json: bool) -> None:
             ("signature", signed.signature),
         ]
     )
-    print("Signed, not sent. With --json it is the body for POST /tx.")
+    print_line("Signed, not sent. With --json it is the body for POST /tx.")
 
 
 class Sending:
@@ -178,7 +178,7 @@ class Sending:
             ask_node(self._url, lambda node: self._submit(node, account, price, wait_s), chain.chain_id)
         except KeyboardInterrupt:
             if self._tx_hash is not None:
-                print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` shows its status", file=sys.stderr)
+                print_line(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` shows its status", sys.stderr)
             raise
 
     async def _look(self, node: AsyncClient) -> tuple[Chain, list[range], list[Address]]:
@@ -242,9 +242,9 @@ class Sending:
             f"chain   {chain.chain_id}, at {self._url}",
             *([f"note    {unit}"] if (unit := describe_unit(self._order)) else []),
         ]
-        Output(stderr=True).print(*lines, sep="\n")
-        print("Send it? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        for line in lines:
+            print_line(line, sys.stderr)
+        if not is_confirmed("Send it?"):
             raise CommandFailed("nothing was sent")
 
     def _told_data(self) -> list[str]:

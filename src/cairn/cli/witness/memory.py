@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cairn.cli.report import DataUnusable
+from cairn.cli.user_directories import user_state
 from cairn.domain.certificates import read_hex
 from cairn.domain.errors import DirectoryInUse, InvalidConfig, InvalidProof, StoreUnavailable
 from cairn.domain.evidence import EvidenceFile
@@ -23,6 +24,11 @@ from cairn.domain.proof_checks import ProvenBlock, Trust, check_finality, witnes
 from cairn.domain.proof_files import FinalityFile
 from cairn.store.directory import DirectoryLock, is_there, write_file
 from cairn.store.signing_key import SigningKey
+
+
+def default_directory(genesis: Genesis) -> Path:
+    """One for each chain, in the user's state: the digest tells chains with one id from each other."""
+    return user_state() / "witness" / f"{genesis.chain_id}-{genesis_digest(genesis).hex()[:16]}"
 
 
 class SeenHead(msgspec.Struct, frozen=True, rename="camel", tag_field="format", tag="cairn-witness-1"):

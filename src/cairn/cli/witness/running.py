@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
+from socket import socket
 
 import msgspec
 from rich.text import Text
@@ -13,8 +14,8 @@ from cairn.cli.proofs.files import read_genesis
 from cairn.cli.proofs.saving import WitnessHead, connected
 from cairn.cli.report import CommandFailed
 from cairn.cli.screen import print_lines
-from cairn.cli.witness.memory import Memory
-from cairn.cli.witness.serving import Shown, WitnessServer
+from cairn.cli.witness.memory import Memory, default_directory
+from cairn.cli.witness.serving import Shown, WitnessServer, listening_socket
 from cairn.cli.witness.watching import Outcome, Query, Sighting, Watch
 from cairn.client.transport import Transport
 from cairn.domain.errors import InvalidConfig
@@ -57,7 +58,7 @@ class Witness:
             await asyncio.sleep(interval_s)
 
     def show(self, path: str) -> Shown:
-        """The answer to a request. Called in threads of the server."""
+        """The answer to a request."""
         head = self._memory.head
         evidence = self._memory.evidence()
         if path == "/health":
@@ -95,7 +96,7 @@ class Witness:
 def run_witness(
     url: str,
     genesis_file: Path,
-    directory: Path,
+    directory: Path | None,
     others: list[str],
     address: tuple[str, int] | None,
     interval_s: float,
@@ -104,28 +105,27 @@ def run_witness(
 ) -> None:
     """Follow the node at `url`. Serves at `address`, unless that is None."""
     genesis = read_genesis(genesis_file)
+    directory = directory or default_directory(genesis)
     memory = Memory(directory, genesis)
     witness = Witness(memory)
     print_lines([f"Witness {hex_text(memory.key.public_key)}", f"State   {directory}"])
-    if address is not None:
-        try:
-            server = WitnessServer(*address, witness.show)
-        except OSError as failure:
-            raise InvalidConfig(f"cannot listen on {address[0]}:{address[1]}: {failure.strerror}") from None
-        server.start()
-        print_lines([f"Serving http://{address[0]}:{server.server_address[1]}/head"])
+    listening = None if address is None else _listen(*address)
     sys.stdout.flush()
 
     async def watch() -> None:
         transports = {each: connected(each, "--peer", TIMEOUT_S) for each in others}
         node = connected(url, "URL", TIMEOUT_S)
+        server = WitnessServer(witness.show)
         try:
+            if listening is not None:
+                await server.listen(listening)
             remotes = {each: _Remote(transport) for each, transport in transports.items()}
             await witness.run(Watch(_Remote(node), genesis, memory), remotes, interval_s, once=once)
         except OSError as failure:
             # Better none than one that signs what it does not remember.
             raise CommandFailed(f"cannot write to {directory}: {failure.strerror}") from None
         finally:
+            server.close()
             for transport in (node, *transports.values()):
                 await transport.close()
 
@@ -133,3 +133,13 @@ def run_witness(
         asyncio.run(watch())
     finally:
         memory.close()
+
+
+def _listen(host: str, port: int) -> socket:
+    try:
+        listening = listening_socket(host, port)
+    except OSError as failure:
+        raise InvalidConfig(f"cannot listen on {host}:{port}: {failure.strerror}") from None
+    named = f"[{host}]" if ":" in host else host
+    print_lines([f"Serving http://{named}:{listening.getsockname()[1]}/head"])
+    return listening

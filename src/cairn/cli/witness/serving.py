@@ -6,15 +6,19 @@ GET /evidence   two signed blocks of one height, if there are any
 GET /health     200, or 503 once it has seen a contradiction
 """
 
+import socket
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
-from threading import BoundedSemaphore, Thread
 from typing import NamedTuple
 
-IDLE_TIMEOUT_S = 10.0
+from cairn.api.server.http_heads import Header
+from cairn.api.server.small_server import Reply, SmallRequest, SmallServer
+
 MOST_CONNECTIONS = 64
+HEADERS: tuple[Header, ...] = (
+    (b"content-type", b"application/json"),
+    (b"access-control-allow-origin", b"*"),
+)
 
 
 class Shown(NamedTuple):
@@ -26,48 +30,17 @@ Show = Callable[[str], Shown]
 """The answer for a path."""
 
 
-class WitnessServer(ThreadingHTTPServer):
-    """Serves in threads of its own, at most so many connections at a time."""
+class WitnessServer(SmallServer):
+    def __init__(self, show: Show) -> None:
+        super().__init__(self._answer, MOST_CONNECTIONS)
+        self._show = show
 
-    daemon_threads = True
-
-    def __init__(self, host: str, port: int, show: Show) -> None:
-        """Listen. Raises `OSError`."""
-        self.show = show
-        self._places = BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__((host, port), _Handler)
-
-    def start(self) -> None:
-        Thread(target=self.serve_forever, name="witness", daemon=True).start()
-
-    def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
+    async def _answer(self, request: SmallRequest) -> Reply:
+        if request.method not in (b"GET", b"HEAD"):
+            return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b'{"detail":"ask with GET"}', HEADERS)
+        return Reply(*self._show(request.path.decode("latin-1")), HEADERS)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    timeout = IDLE_TIMEOUT_S
-    server: WitnessServer
-
-    def do_GET(self) -> None:
-        status, content = self.server.show(self.path.partition("?")[0])
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.send_header("access-control-allow-origin", "*")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def version_string(self) -> str:
-        return "cairn witness"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: who asks is nobody's business."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Whoever connects from now on waits until the server runs. Raises `OSError`."""
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -1,13 +1,11 @@
 """The command `cairn witness`: its options only, so that --help needs no HTTP client."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cairn.cli.report import reported_errors
-from cairn.cli.wallet.key_files import user_home
 
 DEFAULT_PORT = 8647
 
@@ -21,7 +19,7 @@ def witness(
         Path | None,
         typer.Option(
             help=r"Directory for the key, what was seen, and evidence. "
-            r"\[cairn/witness in XDG_STATE_HOME or ~/.local/state]",
+            r"\[one for each chain in cairn/witness in XDG_STATE_HOME or ~/.local/state]",
             metavar="DIR",
             show_default=False,
         ),
@@ -49,10 +47,4 @@ def witness(
     from cairn.cli.witness.running import run_witness
 
     with reported_errors():
-        directory = state or default_directory()
-        run_witness(url, genesis, directory, peer or [], None if once else (host, port), interval, once=once)
-
-
-def default_directory() -> Path:
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else user_home() / ".local" / "state") / "cairn" / "witness"
+        run_witness(url, genesis, state, peer or [], None if once else (host, port), interval, once=once)

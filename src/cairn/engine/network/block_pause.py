@@ -6,8 +6,6 @@ from pathlib import Path
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-LONGEST_S = 2.0
-"""A network that pauses for longer is slow on purpose. Nothing waits that long here, whatever the file says."""
 
 
 def read_block_pause_s(home: Path) -> float:
@@ -16,9 +14,9 @@ def read_block_pause_s(home: Path) -> float:
         consensus = tomllib.loads((home / "config" / "config.toml").read_text())["consensus"]
         if consensus.get("skip_timeout_commit"):
             return 0.0
-        return min(_duration_s(consensus["timeout_commit"]), LONGEST_S)
+        return _duration_s(consensus["timeout_commit"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        # CometBFT says what is wrong with it. Here it only decides how early a transaction is sent.
+        # CometBFT says what is wrong with it. Here it only decides how early a transaction is sent, and what is shown.
         return 0.0
 
 

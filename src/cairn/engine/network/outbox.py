@@ -43,6 +43,8 @@ LATE_FACTOR, IN_TIME_FACTOR = 1.5, 0.99
 """By how much the time ahead of a proposal grows when it was too short, and shrinks when it was not."""
 MOST_AHEAD = 0.75
 """It is at most this part of the pause between blocks: only what was held back shows whether it is long enough."""
+LONGEST_PAUSE_S = 2.0
+"""A network that pauses for longer is slow on purpose. Nothing waits that long here, whatever CometBFT's file says."""
 FULL = "mempool is full"
 TOO_LARGE = "Tx too large"
 
@@ -116,7 +118,7 @@ class Outbox:
         self._clock = clock
         self._work_clock = work_clock
         self._timing = timing
-        self._block_pause_s = block_pause_s
+        self._block_pause_s = min(block_pause_s, LONGEST_PAUSE_S)
         self._ahead_s = timing.ahead_s
         self._most = MOST
         """How many transactions a batch has."""

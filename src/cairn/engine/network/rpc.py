@@ -127,10 +127,14 @@ _NET_INFO = msgspec.json.Decoder(_RpcAnswer[_NetInfo])
 _VOTES = msgspec.json.Decoder(_RpcAnswer[_Votes])
 _BROADCAST = msgspec.json.Decoder(_RpcAnswer[object])
 _COMMIT = msgspec.json.Decoder(_RpcAnswer[CommitAnswer])
+_BROADCAST_METHOD = "broadcast_tx_async"
 
 
 class Rpc:
-    """One call at a time; a call that fails closes the connection, and the next one opens another."""
+    """One call at a time; a call that fails closes the connection, and the next one opens another.
+
+    CometBFT closes a connection on which nobody asked for ten seconds, and nothing has failed then.
+    """
 
     def __init__(self, address: str, timeout_s: float) -> None:
         """`address` is tcp://HOST:PORT or unix://PATH, as CometBFT writes it."""
@@ -167,7 +171,7 @@ class Rpc:
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         """Send something to CometBFT's mempool. Returns None, or why it was not tried. Raises `RpcAway`."""
-        return (await self._answer("broadcast_tx_async", _BROADCAST, params={"tx": raw})).error
+        return (await self._answer(_BROADCAST_METHOD, _BROADCAST, params={"tx": raw})).error
 
     async def commit(self, height: int | None = None) -> EngineCommit | None:
         """The header of this height and the votes for it; by default the newest. None if it is not there, or not any
@@ -200,18 +204,20 @@ class Rpc:
     ) -> _RpcAnswer[_R]:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, **more}
         try:
-            return decoder.decode(await self._call(msgspec.json.encode(request)))
+            # Sent twice, a transaction would be refused as one that is there already.
+            is_repeatable = method != _BROADCAST_METHOD
+            return decoder.decode(await self._call(msgspec.json.encode(request), is_repeatable))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise RpcAway(f"not an answer to {method}: {error}") from None
 
-    async def _call(self, body: bytes) -> bytes:
+    async def _call(self, body: bytes, is_repeatable: bool) -> bytes:
         loop = asyncio.get_running_loop()
         try:
             # Not wait_for: in Python 3.11 it may swallow a cancellation that comes together with the answer.
             async with asyncio.timeout(None) as limit:
                 countdown = Countdown(loop, self._timeout_s, lambda: limit.reschedule(loop.time()))
                 try:
-                    return await self._exchange(body)
+                    return await self._exchange_patiently(body, is_repeatable)
                 finally:
                     countdown.cancel()
         except (OSError, asyncio.IncompleteReadError, httptools.HttpParserError) as error:
@@ -220,6 +226,20 @@ class Rpc:
         except BaseException:
             self.close()
             raise
+
+    async def _exchange_patiently(self, body: bytes, is_repeatable: bool) -> bytes:
+        """As `_exchange`, over a new connection where the one that was kept is closed."""
+        if self._reader is not None and self._reader.at_eof():
+            self.close()
+        is_kept = self._writer is not None
+        try:
+            return await self._exchange(body)
+        except ConnectionError:
+            # It may have been closed a moment ago, before CometBFT read the request.
+            if not is_kept or not is_repeatable:
+                raise
+        self.close()
+        return await self._exchange(body)
 
     async def _exchange(self, body: bytes) -> bytes:
         reader, writer = await self._connected()

@@ -253,12 +253,12 @@ class Snapshots(Upkeep):
             self._due = _Due(height, governance)
 
     def _oldest_needed(self) -> int:
-        """A node that starts from a snapshot fetches all blocks after it; a missing step is made from the next."""
+        """A node that starts from a snapshot fetches all blocks after it, and a missing step needs its block."""
         if not self._interval:
-            return min(self._chain.visible, self._oldest_missing() + 1)
+            return min(self._chain.visible, self._oldest_missing())
         # In this order: one that is finished in between is then in the list.
         planned = self._planned()
-        return min(self._oldest_missing() + 1, min([*planned, *self._shelf.heights()], default=0))
+        return min(self._oldest_missing(), min([*planned, *self._shelf.heights()], default=0))
 
     def _planned(self) -> list[int]:
         with self._work:

@@ -69,7 +69,8 @@ const FORMULA = /(^|[,;|"'])( *)([=+\-@＝＋－＠])/gu;
 
 /**
  * A text of others as a field of CSV: in quotes, and with an apostrophe before what a spreadsheet would compute. The
- * field of the data has the bytes as they are.
+ * field of the data has the bytes as they are. `csv_field` of the command line is the same: tests/vectors/csv_fields.json
+ * has examples for both.
  * @param {string} text
  */
 export const textCell = (text) => `"${text.replace(FORMULA, "$1$2'$3").replaceAll('"', '""')}"`;

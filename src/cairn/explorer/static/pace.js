@@ -15,7 +15,7 @@ const FEWEST = 3;
  * @param {Pick<Header, "timestamp" | "transactionCount">[]} mined Newest first, without the genesis block.
  * @returns {BlockTime | null}
  */
-export function blockTime(mined) {
+export function measuredBlockTime(mined) {
     const intervals = mined
         .slice(0, -1)
         .map(({ timestamp, transactionCount }, index) => ({ transactionCount, took: timestamp - mined[index + 1].timestamp }))

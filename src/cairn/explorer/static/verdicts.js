@@ -31,7 +31,7 @@ const written = (value) => (typeof value === "bigint" ? grouped(value) : (JSON.s
 /** @param {Report} report */
 function proven({ head, signed }) {
     const by = ["By the signature on block ", blockLink(head.height)];
-    const changes = signed.steps > 0 && `, after ${counted(signed.steps, "change")} of validators since genesis`;
+    const changes = signed.steps > 0 && `, after ${counted(signed.steps, "change")} of keys since genesis`;
     if (signed.everybodyHasTheKey) {
         const words = [...by, ", with the key of all dev chains: everybody has it, so it proves nothing."];
         return [badge("doubt", "Signed with the published dev key"), h("p", { class: "hint" }, words)];
@@ -41,7 +41,10 @@ function proven({ head, signed }) {
             ? "Signed by the chain's one signer"
             : `Signed by ${signed.by.length} of ${signed.validators} validators`;
     const share = signed.validators > 1 && `, with ${grouped(signed.power)} of ${grouped(signed.of)} of the voting power`;
-    return [badge("confirmed", `${signers}, checked in this browser`), h("p", { class: "hint" }, by, share, changes, ".")];
+    const from = [", from ", h("a", { href: "#/status" }, "the genesis that this browser remembers")];
+    const alone = signed.validators === 1 && " This is the word of one signer: a witness notices if others are shown another history.";
+    const hint = h("p", { class: "hint" }, by, share, changes, from, ".", alone);
+    return [badge("confirmed", `${signers}, checked in this browser`), hint];
 }
 
 /** @param {unknown} thrown */

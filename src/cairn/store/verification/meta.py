@@ -1,6 +1,6 @@
 """Checks the family `meta`: every key of it is known, and says what the verified blocks say."""
 
-from cairn.domain.certificates import Step, members_of, signed_height
+from cairn.domain.certificates import Step, engine_address, first_validators, members_of, signed_height
 from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import VOTED_BLOCKS, Governance, decode_governance, encode_governance
@@ -31,7 +31,7 @@ class MetaChecks:
         self._found = found
 
     def check(self, base: int) -> None:
-        """`base` is the oldest height that is kept, as the watermark has it."""
+        """`base` is the oldest height that is kept."""
         entries = dict(self._database.walk(keys.META))
         for key, value in entries.items():
             with self._found.noted(keys.META):
@@ -95,13 +95,12 @@ class MetaChecks:
             raise Corrupt(f"the missed votes of the blocks {heights[0]} to {heights[-1]} are not all there")
         if not self._blocks.is_running and heights[-1] != self._blocks.last:
             raise Corrupt(f"the missed votes end at block {heights[-1]}, the chain at {self._blocks.last}")
-        members = {
-            address
-            for key, value in entries.items()
-            if key[:-8] == keys.GOVERNANCE_KEY
-            for validator in decode_governance(value).validators
-            for address in (validator.engine_address,)
-        }
+        # The records of governance begin with that of the oldest block, the votes perhaps before it.
+        signed = [first_validators(self._genesis), *(step.validators for step in self._signed.values())]
+        members = {engine_address(member.key) for validators in signed for member in validators}
+        for key, value in entries.items():
+            if key[:-8] == keys.GOVERNANCE_KEY:
+                members.update(validator.engine_address for validator in decode_governance(value).validators)
         for height in heights:
             record = records[keys.encode_height(height)]
             absent = [record[at : at + keys.ADDRESS_SIZE] for at in range(0, len(record), keys.ADDRESS_SIZE)]
@@ -125,9 +124,6 @@ class MetaChecks:
         data_block = None if stored is None else keys.decode_height(stored)
         if data_block != replay.data_block and (replay.data_block is not None or (data_block or 0) > replay.start):
             raise Corrupt(f"the newest block with data is {replay.data_block}, and stored as {data_block}")
-        stored = entries.get(keys.BASE_KEY)
-        if (0 if stored is None else keys.decode_height(stored)) != base:
-            raise Corrupt(f"the oldest block is {base} by the watermark, and not by the store")
         stored = entries.get(keys.CLEARED_KEY)
         if stored is not None and keys.decode_height(stored) > base:
             raise Corrupt(f"blocks up to {keys.decode_height(stored)} are removed, though {base} is the oldest one")

@@ -253,9 +253,6 @@ class Replay:
         leaves = reader.change_leaves(start)
         touched = [leaves[at : at + keys.HASH_SIZE] for at in range(0, len(leaves), keys.HASH_SIZE)]
         is_restored = any(version.index == keys.RESTORED for version in versions.values())
-        record_key = keys.governance_key(start)
-        if is_restored and self.governance is not None and self._database.get(keys.META, record_key) is None:
-            self._found.add(keys.META, "the validators after the block of a snapshot are missing", start)
         if (touched or not is_restored) and root_of(touched) != self._header.changes_root:
             self._found.add(keys.CHANGES, "the leaves of the touched accounts are not those of its header", start)
 

@@ -38,7 +38,7 @@ from cairn.store.verification.files import check_journal, check_tree_file
 from cairn.store.verification.findings import Finding, Findings
 from cairn.store.verification.meta import MetaChecks
 from cairn.store.verification.replay import Replay
-from cairn.store.view import StoreView, check_genesis, opened_view
+from cairn.store.view import StoreView, check_genesis, opened_view, show_as_started
 
 JOB_BLOCKS = 4
 """Blocks that a process takes at once: few, so that all of them end at about the same time."""
@@ -104,7 +104,7 @@ def verify_directory(
     with opened_view(directory) as store:
         check_genesis(store, genesis)
         if not is_locked_now:
-            _show_unannounced(store)
+            show_as_started(store)
         blocks = _range_of(store, first, is_locked_now)
         replay = Replay(store.database, genesis, blocks.first, blocks.last, found)
         steps: list[Step] = []
@@ -117,7 +117,7 @@ def verify_directory(
         total = 2 * (blocks.last - blocks.first + 1)
         done = _execute_and_check(plan, store.database, replay, processes, lambda count: report(count, total), found)
         _check_counts(done, replay, blocks, found)
-        steps = check_steps_of(store.database, genesis, replay.governance, found)
+        steps = check_steps_of(store.database, genesis, blocks, replay.governance, found)
         with found.noted(keys.HISTORY):
             check_old_history(store.database, genesis, blocks, found)
         MetaChecks(store.database, genesis, blocks, replay, steps, found).check(store.base)
@@ -132,13 +132,6 @@ def verify_directory(
             store.base, blocks.first, blocks.last, head, executed, done.transactions, accounts, pending,
             blocks.is_running, found.kept, found.count, round(time.monotonic() - began_at, 3),
         )  # fmt: skip
-
-
-def _show_unannounced(store: StoreView) -> None:
-    """Show the block that a node has written just before it was killed: the next start goes on with it."""
-    stored = store.database.get(keys.META, keys.HEAD_KEY)
-    if stored is not None and keys.decode_head(stored).height == store.visible + 1:
-        store.visible += 1
 
 
 def _range_of(store: StoreView, first: int, is_running: bool) -> Range:

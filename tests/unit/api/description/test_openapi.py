@@ -18,7 +18,7 @@ from cairn.api.description.openapi import encode_openapi, openapi_document
 from cairn.api.next_nonces import NextNonces
 from cairn.api.rest.submission_fields import REQUIRED
 from cairn.api.rest.submissions import parse_submission
-from cairn.api.routing import operations_of
+from cairn.api.routing import PageRoute, operations_of
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
@@ -39,8 +39,20 @@ def served() -> set[tuple[str, str]]:
     gateway = ScriptedGateway()
     nonces = NextNonces(gateway, view)
     every = make_handlers(gateway, view, nonces, Dispatcher({}, view.fail), limiter, settings)
+    routes = [operation for part in every for operation in operations_of(type(part))]
     # Every GET is answered to HEAD too; the document says so once.
-    return {(operation.method.lower(), operation.path) for part in every for operation in operations_of(type(part))}
+    return {(route.method.lower(), route.path) for route in routes if not isinstance(route, PageRoute)}
+
+
+def test_pages_for_people_are_no_operations() -> None:
+    assert not [path for path in DOCUMENT["paths"] if path == "/" or path.startswith(("/explorer", "/docs"))]
+    media_types = {
+        media_type
+        for _, operation in operations()
+        for response in operation["responses"].values()
+        for media_type in response.get("content", {})
+    }
+    assert {name.partition("/")[0] for name in media_types} == {"application"}
 
 
 def test_served_routes_equal_documented_ones() -> None:

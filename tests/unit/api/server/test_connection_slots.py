@@ -175,7 +175,7 @@ async def test_silent_connections_leave_room_for_probes() -> None:
 
 
 async def test_a_client_has_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots_module, "is_loopback", lambda client: False)
+    monkeypatch.setattr(slots_module, "is_local", lambda client: False)
     async with (
         rest_server(replace(ONE_WORKER, max_connections_per_client=2)) as server,
         server.client() as first,

@@ -192,7 +192,7 @@ async def test_a_crowd_of_new_connections_does_not_keep_a_probe_waiting(monkeypa
 
 
 async def test_each_transaction_of_a_batch_counts_against_the_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
 
     def batch(count: int) -> bytes:
         return post(json.dumps([{}] * count).encode(), path="/txs")
@@ -209,7 +209,7 @@ async def test_each_transaction_of_a_batch_counts_against_the_rate_limit(monkeyp
 
 
 async def test_a_batch_of_more_than_the_limit_allows_at_once_takes_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     async with (
         rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=9)) as server,
         server.client() as client,

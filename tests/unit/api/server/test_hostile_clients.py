@@ -218,7 +218,7 @@ async def test_a_socket_that_is_read_again_wakes_all_that_waited_for_it() -> Non
 
 @pytest.mark.parametrize("path", ["/events", "/rpc"])
 async def test_a_handshake_above_the_rate_limit_is_answered_429(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     async with (
         rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=1)) as server,
         server.client() as first,

@@ -79,6 +79,16 @@ async def test_confirmed_before_and_refused(server: RestServer) -> None:
         assert b"secret" not in failed.body
 
 
+@pytest.mark.parametrize("headers", [(), (APPLICATION,)])
+@pytest.mark.uvloop
+async def test_what_is_given_up_is_answered_whoever_waits_for_it(server: RestServer, headers: tuple[str, ...]) -> None:
+    async with server.client() as client:
+        client.write(post_tx(signed(0), *headers))
+        await server.submissions(1)
+        server.core.submitted[0][1].cancel()
+        assert_problem(await client.answer(), 503, "SHUTTING_DOWN")
+
+
 @pytest.mark.uvloop
 async def test_what_hot_routes_leave_to_the_application(server: RestServer) -> None:
     async with server.client() as client:
@@ -415,7 +425,7 @@ async def test_a_submission_with_a_query_parameter_is_refused_and_not_done(
 
 @pytest.mark.uvloop
 async def test_rate_limit_of_hot_routes_and_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     async with (
         rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3)) as server,
         server.client() as client,
@@ -430,7 +440,7 @@ async def test_rate_limit_of_hot_routes_and_application(monkeypatch: pytest.Monk
 
 @pytest.mark.uvloop
 async def test_a_client_is_who_connects_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     async with (
         rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3)) as server,
         server.client() as client,
@@ -444,7 +454,7 @@ async def test_a_client_is_who_connects_whatever_it_says(monkeypatch: pytest.Mon
 async def test_a_request_that_a_hot_route_leaves_to_the_application_counts_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+    monkeypatch.setattr(access, "is_local", lambda client: False)
     async with rest_server(replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=4)) as server:
         unknown = get("/tx/0x" + "ab" * 32)
         async with server.client() as client:

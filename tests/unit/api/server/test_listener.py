@@ -48,7 +48,7 @@ async def test_silent_handshakes_make_room_like_any_idle_connection(tmp_path: Pa
 async def test_a_client_s_handshakes_are_no_more_than_its_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_slots, "is_loopback", lambda client: False)
+    monkeypatch.setattr(connection_slots, "is_local", lambda client: False)
     monkeypatch.setattr(connection_slots, "PROBE_SLOTS", 2)
     certificate, key = make_certificate(tmp_path)
 

@@ -160,6 +160,23 @@ async def test_the_cursor_is_on_disk_a_quarter_of_a_second_later(tmp_path: Path)
         await running
 
 
+async def test_the_cursor_stays_before_an_event_until_its_answer_is_there(tmp_path: Path) -> None:
+    """Whatever is saved or shown while it is tried: a kill then must not leave the event out."""
+    async with line(tmp_path, OK, answer(500, ""), SILENCE, count=3) as forwarding:
+        running = asyncio.create_task(forwarding.run())
+        for attempts in (2, 3):
+            while len(forwarding.server.requests) < attempts:
+                await asyncio.sleep(0.01)
+            # By then all that is delivered is saved, while the second event is in a pause, or has no answer yet.
+            await asyncio.sleep(1.5 * SAVE_EVERY_S)
+            assert forwarding.forwarder._cursor == cursor_at(block_at(1), "newBlock")
+            assert forwarding.progress.load_cursor("newBlock") == cursor_at(block_at(1), "newBlock")
+        forwarding.stopping.set()
+        await running
+    assert forwarding.progress.load_cursor("newBlock") == cursor_at(block_at(1), "newBlock")
+    assert forwarding.heights() == [1, 2, 2]
+
+
 async def test_a_stop_in_a_pause_ends_it_at_once(tmp_path: Path) -> None:
     async with line(tmp_path, answer(503, "", retry_after="3000")) as forwarding:
         running = asyncio.create_task(forwarding.run())

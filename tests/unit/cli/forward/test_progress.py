@@ -7,6 +7,8 @@ import httpx
 import pytest
 
 from cairn.cli.forward.progress import Cursor, DeadLetter, Events, Progress, default_directory
+from cairn.cli.forward.status import Status
+from cairn.cli.forward.webhooks import load_keys
 from cairn.cli.report import Unreachable
 from cairn.domain.errors import InvalidConfig
 
@@ -85,3 +87,14 @@ def test_a_cursor_in_a_block_covers_what_is_before_it(
     cursor = Cursor("payment", 1337, 5, "0x", 0, index)
     assert cursor.next_height == next_height
     assert [place for place in covered + due if cursor.covers(*place)] == covered
+
+
+def test_only_the_owner_can_read_what_is_kept(tmp_path: Path) -> None:
+    progress = Progress(tmp_path)
+    progress.save_cursor(CURSOR)
+    progress.add_dead_letter(LETTER)
+    progress.write_status(Status("following", "http://a.example/token", "http://127.0.0.1:1", 1337, 5, 5))
+    load_keys(None, progress.secret_file)
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert len(files) == 4
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}

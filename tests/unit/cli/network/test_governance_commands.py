@@ -446,9 +446,9 @@ def test_at_a_terminal_every_signature_is_asked_for(
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(
-        "cairn.cli.network.update_signing.sys", SimpleNamespace(stdin=Terminal(answer), stderr=sys.stderr)
-    )
+    stdin = Terminal(answer)
+    monkeypatch.setattr("cairn.cli.network.update_signing.sys", SimpleNamespace(stdin=stdin))
+    monkeypatch.setattr("cairn.cli.screen.sys", SimpleNamespace(stdin=stdin, stdout=sys.stdout, stderr=sys.stderr))
     done = run("update", "--name", "first", "--power", "20", "--node", node.url, *keys)
     assert done.exit_code == exit_code
     assert node.governance.sequence == 1 - exit_code

@@ -109,8 +109,25 @@ def test_a_wrong_peer_is_refused_and_nothing_is_written(home: Path) -> None:
         assert refused.exit_code == 2
         assert reason in refused.stderr
     assert (home / "cometbft" / "config" / "config.toml").read_text() == CONFIG
-    (home / "cometbft" / "config" / "config.toml").unlink()
-    assert "cannot read" in CliRunner().invoke(app, ["peers", "--home", str(home)]).stderr
+
+
+def test_a_home_that_cannot_be_used_is_told_without_numbers_and_with_what_to_do(home: Path) -> None:
+    def said() -> str:
+        refused = CliRunner().invoke(app, ["peers", "--home", str(home)])
+        assert (refused.exit_code, "Errno" in refused.stderr) == (2, False)
+        return refused.stderr
+
+    config = home / "cometbft" / "config"
+    (config / "node_key.json").write_text('{"priv_key": {"value": "?"}}')
+    assert "node_key.json holds no key of a node: restore it from your backup" in said()
+    (config / "node_key.json").unlink()
+    assert "node_key.json: No such file or directory; restore it" in said()
+    (config / "config.toml").write_text("[p2p")
+    assert "config.toml is not TOML: " in said()
+    (config / "config.toml").unlink()
+    assert f"{home} is not the home of a node of a network: there is no " in said()
+    (config / "config.toml").mkdir()
+    assert "config.toml: Is a directory" in said()
 
 
 def test_a_node_with_a_new_id_replaces_the_one_at_its_address() -> None:

@@ -122,7 +122,7 @@ def test_a_queued_transaction_and_a_refusal_say_why() -> None:
     assert text_of(interval) == [
         f"  queued: waits for nonce 3  {transfer}",
         f"  refused: NONCE_TOO_LOW  nonce 0 is used  {transfer}",
-        "  refused: INVALID_SIGNATURE  it is \N{REPLACEMENT CHARACTER}[31mnot\N{REPLACEMENT CHARACTER} valid",
+        r"  refused: INVALID_SIGNATURE  it is \u001b[31mnot\u000a valid",
     ]
     queued, refused, unreadable = map(json.loads, json_lines(interval))
     assert (queued["event"], queued["nonce"], queued["queuedReason"]) == ("txQueued", 0, "waits for nonce 3")

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,18 +14,26 @@ from typer.testing import CliRunner
 
 from cairn.cli.main import app
 from cairn.cli.node.home import Home
+from cairn.cli.node.new_signing_key import make_successor
+from cairn.cli.operate import backup
 from cairn.cli.operate.backup import make_backup
 from cairn.cli.operate.restore import find_backup, restore_home
 from cairn.cli.report import ExitCode
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import encode_genesis
+from cairn.domain.steps import finish
 from cairn.domain.transactions import encode_record
+from cairn.domain.types import ZERO_ADDRESS
+from cairn.engine.application import Application, Feed
+from cairn.engine.signing import BlockSigner
 from cairn.store.backups import backups_in, check_data, check_files, finish_backup, read_backup, readable_backups
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
+from cairn.store.signing_key import SigningKey, SigningKeys
 from cairn.store.watermark import Watermark
 from tests.support.blocks import grow, next_transfers, store_genesis
 from tests.support.crash_points import entries, killed_at_each_point
+from tests.support.signing import KEY
 
 cli = CliRunner()
 BLOCKS, TXS_EACH, PENDING = 5, 20, 7
@@ -43,8 +52,7 @@ def home(tmp_path: Path) -> Home:
     made.directory.mkdir()
     made.genesis_file.write_bytes(encode_genesis(store_genesis()))
     made.config_file.write_text("port = 8645\n")
-    made.key_files.current.write_text("secret")
-    made.key_files.current.chmod(0o600)
+    KEY.save(made.key_files.current)
     chain = ChainStore.open(made.data_dir, store_genesis())
     grow(chain, BLOCKS, TXS_EACH)
     journal = Journal.open(made.data_dir / "journal", chain.watermark)
@@ -105,7 +113,7 @@ def test_the_signing_key_is_in_a_backup_only_when_asked_for(home: Home, tmp_path
     told = run("restore", tmp_path / "backups", tmp_path / "restored")
     assert "put your copy at" not in told
     key = tmp_path / "restored" / "signing-key.json"
-    assert (key.read_text(), key.stat().st_mode & 0o777) == ("secret", 0o600)
+    assert (SigningKey.load(key).public_key, key.stat().st_mode & 0o777) == (KEY.public_key, 0o600)
 
 
 def test_a_second_backup_copies_only_the_tables_that_are_new(home: Home, tmp_path: Path) -> None:
@@ -217,6 +225,89 @@ def test_the_latest_backup_with_keys_is_never_removed(home: Home, tmp_path: Path
     assert keys.exists()
     newer_keys = made("--with-keys", "--keep", "1")
     assert backups_in(target) == [newer_keys]
+
+
+@pytest.fixture
+def signed_home(tmp_path: Path) -> Home:
+    """A stopped node with a key of its own, which has made a block."""
+    made, key = Home(tmp_path / "home"), SigningKey.new()
+    made.create(msgspec.structs.replace(store_genesis(), signer=key.public_key), {}, key)
+    sign_block_of(made)
+    return made
+
+
+def sign_block_of(home: Home) -> None:
+    """Have the home's node make a block."""
+    chain = ChainStore.open(home.data_dir, home.read_genesis())
+    try:
+        signer = BlockSigner(chain, SigningKeys(home.key_files))
+        application = Application(chain, Feed(), signer)
+        finish(application.write((), chain.head_header.timestamp + 1, ZERO_ADDRESS))
+    finally:
+        chain.close()
+
+
+def test_a_backup_with_keys_that_lacks_the_key_is_not_made_and_removes_none(signed_home: Home, tmp_path: Path) -> None:
+    target, home = tmp_path / "backups", signed_home
+    whole = make_backup(home, target, with_keys=True, keep=1)
+    key = home.key_files.current.read_bytes()
+    home.key_files.current.unlink()
+    for _ in ("it is missing", "it is another"):
+        before = backups_in(target)
+        told = run("backup", "--home", home.directory, target, "--with-keys", "--keep", 1, code=ExitCode.USAGE)
+        assert "does not hold it" in told
+        assert backups_in(target) == before
+        # A backup without keys is no reason to remove it, either.
+        run("backup", "--home", home.directory, target, "--keep", 1)
+        assert Path(whole.backup) in backups_in(target)
+        SigningKey.new().save(home.key_files.current)
+    restore_home(read_backup(Path(whole.backup)), tmp_path / "restored")
+    assert Home(tmp_path / "restored").key_files.current.read_bytes() == key
+    sign_block_of(Home(tmp_path / "restored"))
+
+
+def test_a_backup_that_only_says_that_it_has_the_key_is_not_kept_for_it(signed_home: Home, tmp_path: Path) -> None:
+    target = tmp_path / "backups"
+    whole = make_backup(signed_home, target, with_keys=True, keep=None)
+    lying = make_backup(signed_home, target, with_keys=False, keep=None)
+    found = read_backup(Path(lying.backup))
+    finish_backup(found.path, msgspec.structs.replace(found.facts, has_keys=True), found.sums)
+    last = make_backup(signed_home, target, with_keys=False, keep=1)
+    assert backups_in(target) == [Path(whole.backup), Path(last.backup)]
+
+
+@pytest.mark.parametrize("moment", ["before the copy", "before the keys", "after the step, before its file"])
+def test_a_backup_beside_a_hand_over_has_the_key_that_its_own_chain_goes_on_with(
+    signed_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    home, target = signed_home, tmp_path / "backups"
+    old, new = make_successor(home)
+    if moment == "before the copy":
+        sign_block_of(home)
+    elif moment == "after the step, before its file":
+        monkeypatch.setattr(SigningKeys, "settle", lambda *_: None)
+        sign_block_of(home)
+    else:
+        copied = make_backup(home, target, with_keys=True, keep=None)
+        assert SigningKey.load(Path(copied.backup) / "signing-key.json").public_key == old.public_key
+        assert SigningKey.load(Path(copied.backup) / "next-signing-key.json").public_key == new.public_key
+        check = backup.checked_copy
+
+        def hand_over_behind_it(*given: Any) -> Any:
+            found = check(*given)
+            sign_block_of(home)
+            return found
+
+        monkeypatch.setattr(backup, "checked_copy", hand_over_behind_it)
+        with pytest.raises(InvalidConfig, match="try again"):
+            make_backup(home, target, with_keys=True, keep=1)
+        assert backups_in(target) == [Path(copied.backup)]
+        monkeypatch.undo()
+    made = make_backup(home, target, with_keys=True, keep=1)
+    monkeypatch.undo()
+    assert SigningKey.load(Path(made.backup) / "signing-key.json").public_key == new.public_key
+    restore_home(read_backup(Path(made.backup)), tmp_path / "restored")
+    sign_block_of(Home(tmp_path / "restored"))
 
 
 def test_a_damaged_backup_that_may_be_the_latest_is_not_passed_over(home: Home, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
-from cairn.cli.operate.idle_settings import is_loopback
 from cairn.config import FIELDS
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
@@ -146,10 +145,3 @@ def test_show_has_every_setting_its_value_and_where_it_comes_from(home: Path) ->
     assert (rows["host"]["value"], rows["host"]["source"]) == ("127.0.0.1", "default")
     shown = run("config", "check", "--home", str(home), "--show").stdout
     assert all(f"\n{name} " in shown for name in FIELDS)
-
-
-@pytest.mark.parametrize(
-    ("host", "is_local"), [("::1", True), ("localhost", True), ("127.0.0.9", True), ("::", False), ("a.b", False)]
-)
-def test_which_addresses_are_loopback(host: str, is_local: bool) -> None:
-    assert is_loopback(host) is is_local

@@ -187,6 +187,16 @@ def test_the_node_of_a_home_is_shown_with_its_processes_and_metrics(home: Path) 
     assert "\ncertificate  valid until 2033-05-18\n" in shown
 
 
+def test_a_hand_over_that_the_node_refuses_is_shown(home: Path) -> None:
+    with Played() as node:
+        node.answers["/metrics"] = 200, METRICS.encode() + b"cairn_signing_key_not_on_disk 1\n"
+        running = RunningNode(os.getpid(), node.url, f"{node.url}/metrics", str(home), VERSION, int(time.time()) - 90)
+        with announced(home, running):
+            assert "HAND_OVER_REFUSED" in codes(told("--home", str(home), code=1))
+            node.answers["/metrics"] = 200, METRICS.encode() + b"cairn_signing_key_not_on_disk 0\n"
+            assert "HAND_OVER_REFUSED" not in codes(told("--home", str(home), code=0))
+
+
 def test_without_options_the_current_directory_is_the_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CAIRN_NODE", raising=False)
     monkeypatch.chdir(home)

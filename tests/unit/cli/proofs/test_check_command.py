@@ -2,9 +2,13 @@
 
 import base64
 import csv
+import html
 import json
 import re
+import time
+from datetime import UTC, datetime
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +17,14 @@ from eth_utils.crypto import keccak
 from typer.testing import CliRunner, Result
 
 from cairn.cli.main import app
+from cairn.cli.proofs.statement_table import csv_field
+from cairn.cli.screen import utc
 from tests.support.proof_chain import COIN, ProofChain, Validator, encode, hexed, seeded
 from tests.support.proven import ALICE, BOB, CAROL, toy_network
 from tests.support.toy_node import WITNESS
 
 HEAD = 10
+VECTORS = Path(__file__).parents[3] / "vectors"
 WIDE = {"COLUMNS": "200"}
 
 
@@ -54,12 +61,23 @@ def test_a_receipt_is_a_screen_that_names_all_that_counts(tmp_path: Path, genesi
     assert shown["for"] == '"invoice 4711"'
     assert shown["when"].startswith("2025-01-01 00:0")
     assert shown["in"].endswith("transaction 1 of 3")
+    assert shown["fee"] == "21,192 gwei, which the sender paid on top of the amount"
+    assert shown["hash"].endswith(", the sender's nonce 0")
+    assert shown["file"] == f"proof.json, SHA-256 {sha256((tmp_path / 'proof.json').read_bytes()).hexdigest()}"
+    assert abs(moment(shown["checked"]) - time.time()) < 60
     assert shown["final"] == "signed by 3 of 3 validators with 45 of 45 of the power; more than two thirds are needed"
     assert "1 change of keys followed from genesis.json, each signed with those before it" in result.stdout
     assert "NOT PROVEN:" in lines
-    assert "keys of old validators" in result.stdout
+    first, *_, last = lines[lines.index("NOT PROVEN:") + 1 :]
+    assert first.startswith(f"- that this genesis.json is the right one: compare its digest, {hexed(chain.digest)}, ")
+    assert "the validators' signing keys, or earlier ones, since" in result.stdout
     assert "who owns an address" in result.stdout
-    assert len(lines) <= 25
+    assert last == "- what happened after block 2"
+    assert len(lines) <= 28
+
+
+def moment(text: str) -> float:
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()
 
 
 def test_validators_have_the_names_of_genesis_where_it_knows_them(
@@ -80,7 +98,7 @@ def test_a_forged_receipt_is_refused_in_one_line(tmp_path: Path, genesis: Path, 
     file["payment"]["index"] = 1
     result = check(tmp_path, file)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "cairn: not proven: the transaction is not number 1 of block 2\n"
+    assert result.stderr == "cairn: not proven: the transaction is not at index 1 of block 2\n"
     for_script = check(tmp_path, file, "--json")
     assert json.loads(for_script.stderr)["code"] == "NOT_PROVEN"
 
@@ -120,7 +138,9 @@ def test_the_other_proofs_are_shown_too(tmp_path: Path, genesis: Path, chain: Pr
     }[kind]
     result = check(tmp_path, file)
     assert (result.exit_code, result.stdout.startswith("PROVEN: ")) == (0, True)
-    assert kind != "account" or "it did not exist" in result.stdout
+    last = {"account": 1, "finality": 3, "history": 5}[kind]
+    assert result.stdout.endswith(f"- what happened after block {last}\n")
+    assert kind != "account" or "never: the account did not exist" in result.stdout
 
 
 def test_a_dev_chain_proves_nothing_and_says_so_first(tmp_path: Path) -> None:
@@ -137,12 +157,16 @@ def test_a_chain_of_one_operator_is_told_from_one_with_a_witness(tmp_path: Path)
     chain.add([chain.pay(ALICE, BOB.address, 1, 0)])
     written(tmp_path / "genesis.json", chain.genesis)
     alone = check(tmp_path, chain.receipt(1, 0, 1))
+    assert alone.stdout.startswith("PROVEN BY THE WORD OF ONE NODE: this payment was made")
     assert "signed by the node that makes the blocks alone" in alone.stdout
+    assert "whoever has stolen or bought the node's signing key since can sign another past" in alone.stdout
+    assert "validators" not in alone.stdout
     assert f"key {hexed(chain.signer.key)}" in alone.stdout
     assert "its operator shows everybody the same chain" in alone.stdout
     file = chain.receipt(1, 0, 1) | {"descendants": [chain.descendant(1, 1, [WITNESS])]}
     for key in (hexed(WITNESS.key), base64.b64encode(WITNESS.key).decode()):
         seen = check(tmp_path, file, "--witness", key)
+        assert seen.stdout.startswith("PROVEN: this payment was made")
         assert f"witness  {hexed(WITNESS.key)} saw block 1 " in seen.stdout
         assert "its operator" not in seen.stdout
     assert check(tmp_path, chain.receipt(1, 0, 1), "--witness", hexed(WITNESS.key)).exit_code == 1
@@ -176,7 +200,8 @@ def test_a_trusted_block_needs_no_signature_and_is_named(tmp_path: Path, genesis
     name = f"{HEAD}:{hexed(chain.blocks[HEAD].hash)}"
     result = check(tmp_path, file, "--at", name)
     assert result.exit_code == 0
-    assert f"final  by block {HEAD} {hexed(chain.blocks[HEAD].hash)}, which you trust" in result.stdout
+    assert re.search(f"^final +by block {HEAD} {hexed(chain.blocks[HEAD].hash)}, which you trust$", result.stdout, re.M)
+    assert "NOT PROVEN:\n- that the block which you trust is the right one" in result.stdout
     assert "stolen" not in result.stdout
     assert check(tmp_path, file, "--at", f"9:{hexed(chain.blocks[9].hash)}").exit_code == 1
     assert check(tmp_path, file).exit_code == 1
@@ -221,13 +246,10 @@ def test_a_statement_shows_opening_closing_and_every_payment(tmp_path: Path, gen
     assert result.exit_code == 0
     assert "opening  0 wei, before block 0" in result.stdout
     assert f"({chain.newest.held[ALICE.address].balance} wei), after block 10" in result.stdout
-    assert "changes  3, and none is left out" in result.stdout
-    assert re.search(r"0 .* set +to 100 coins +100 coins +by genesis.json", result.stdout)
-    sent = re.search(
-        r'2 .* sent +2 coins and 21,192 gwei fee +([0-9.]+ coins)? +0x\w{40} +"invoice 4711"', result.stdout
-    )
-    assert sent
-    balances = re.findall(r" sent .* fee +([0-9.]+) coins +0x", result.stdout)
+    assert re.search(r"^changes  3, from 2025-01-01 00:00:00 UTC to .* UTC; none is left out$", result.stdout, re.M)
+    assert re.search(r"^ +0 .* set by genesis.json +\+100 +100$", result.stdout, re.M)
+    assert re.search(r'2 .* sent +−2 +−0.000021192 +([0-9.]+)? +0x\w{40} +"invoice 4711"', result.stdout)
+    balances = re.findall(r" sent +−[0-9.]+ +−[0-9.]+ +([0-9.]+) +0x", result.stdout)
     assert Decimal(balances[-1]) * COIN == chain.newest.held[ALICE.address].balance
 
 
@@ -248,29 +270,87 @@ def test_references_are_escaped_wherever_they_are_shown(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page.read_text()
 
 
-@pytest.mark.parametrize(
-    ("reference", "cell"),
-    [
-        ('Müller "Söhne" \\ 7', 'Müller "Söhne" \\ 7'),
-        ("7 = 7", "7 = 7"),
-        ("=SUM(A1)", "'=SUM(A1)"),
-        (" +1", "' +1"),
-        ("-1", "'-1"),
-        ("@x", "'@x"),
-        ("＝1", "'＝1"),
-    ],
-)
-def test_a_cell_is_the_reference_unless_a_spreadsheet_would_calculate_it(
-    tmp_path: Path, reference: str, cell: str
-) -> None:
+@pytest.mark.parametrize(("text", "field"), json.loads((VECTORS / "csv_fields.json").read_text()))
+def test_a_text_of_others_is_no_formula_in_a_spreadsheet(text: str, field: str) -> None:
+    assert csv_field(text) == field
+
+
+def test_each_text_in_a_table_is_in_quotes_and_guarded(tmp_path: Path) -> None:
     chain = ProofChain("cells", balances={ALICE.address: COIN})
-    chain.add([chain.pay(ALICE, BOB.address, 1, 0, data=reference.encode())])
+    chain.add([chain.pay(ALICE, BOB.address, 1, 0, data=b"a;+cmd|' /C calc'!A0")])
     written(tmp_path / "genesis.json", chain.genesis)
     table = tmp_path / "s.csv"
     assert check(tmp_path, chain.statement(BOB.address, 0, 1, 1), "--csv", str(table)).exit_code == 0
-    _, row, _ = csv.DictReader(table.read_text().splitlines())
-    assert row["reference"] == cell
+    lines = table.read_bytes().decode().split("\r\n")
+    assert all(re.fullmatch(r'(-?\d+|"([^"]|"")*")(,(-?\d+|"([^"]|"")*"))*', line) for line in lines[:-1])
+    _, row, _ = csv.DictReader(lines)
+    assert row["reference"] == "a;'+cmd|' /C calc'!A0"
     assert re.fullmatch(r"2025-01-01T00:\d\d:\d\dZ", row["time"])
+
+
+def test_the_screen_the_page_and_json_say_the_same(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    page = tmp_path / "s.html"
+    for address, last in ((ALICE.address, 5), (chain.proposer_named("a"), HEAD)):
+        file = chain.statement(address, 1, last, HEAD)
+        screen = check(tmp_path, file, "--html", str(page), "--force").stdout
+        facts = json.loads(check(tmp_path, file, "--json").stdout)
+        text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page.read_text())))
+        assert facts["sha256"] in text
+        for line in screen.splitlines():
+            # The time of the check, and where one ends that is cut off in columns.
+            said = re.sub(r"\s+", " ", line).strip().removeprefix("- ").strip()
+            assert said.startswith(("checked", "NOT PROVEN")) or said in text, said
+        assert f"- {facts['notProven'][0]}\n" in screen
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ends", "begin", "end"),
+    [
+        (0, HEAD, [], "of {0}", "of {10}, the newest block that is signed here"),
+        (1, 4, [], ", whose time is not proven; the block before it is of {0}", ", whose time is not proven"),
+        (2, 4, [1, 2, 4, 5], "of {2}; the block before it is of {1}", "of {4}; the block after it is of {5}"),
+        (4, 4, [4], "of {4}", "of {4}"),
+        (4, 4, [3, 4, 5], "of {4}; the block before it is of {3}", "of {4}; the block after it is of {5}"),
+    ],
+)  # fmt: skip
+def test_a_statement_says_of_which_days_it_is_or_that_it_does_not_know(
+    tmp_path: Path, genesis: Path, chain: ProofChain, first: int, last: int, ends: list[int], begin: str, end: str
+) -> None:
+    blocks = [chain.ancestor(height, HEAD) for height in ends]
+    file = chain.statement(ALICE.address, first, last, HEAD) | ({"ends": blocks} if ends else {})
+    shown = check(tmp_path, file).stdout
+    times = [utc(block.time) for block in chain.blocks]
+    assert re.search(rf"^first +block {first} ?{re.escape(begin.format(*times))}$", shown, re.M)
+    assert re.search(rf"^last +block {last} ?{re.escape(end.format(*times))}$", shown, re.M)
+    assert ("of which days it is" in shown) == ("not proven" in begin + end)
+    assert shown.endswith(f"- what happened after block {last}\n")
+    told = json.loads(check(tmp_path, file, "--json").stdout)["ends"]
+    assert [each["blockHeight"] for each in told] == ends
+
+
+@pytest.mark.parametrize("ends", [[3], [8], [5, 4], [4, 4], [6, 7, 8]])
+def test_blocks_that_are_not_at_the_ends_refuse_the_statement(
+    tmp_path: Path, genesis: Path, chain: ProofChain, ends: list[int]
+) -> None:
+    file = chain.statement(ALICE.address, 5, 6, HEAD) | {"ends": [chain.ancestor(height, HEAD) for height in ends]}
+    result = check(tmp_path, file)
+    assert (result.exit_code, "are not at the ends of 5 to 6" in result.stderr) == (1, True)
+
+
+def test_a_forged_time_at_the_ends_refuses_the_statement(tmp_path: Path, genesis: Path, chain: ProofChain) -> None:
+    other = ProofChain("other", balances={ALICE.address: 1})
+    for _ in range(HEAD):
+        other.add()
+    file = chain.statement(ALICE.address, 5, 6, HEAD) | {"ends": [other.ancestor(5, HEAD)]}
+    assert check(tmp_path, file).exit_code == 1
+
+
+def test_balances_set_by_hand_are_in_the_first_line(tmp_path: Path) -> None:
+    chain = ProofChain("by hand", is_dev=True, balances={ALICE.address: COIN})
+    chain.set_balances({ALICE.address: 2 * COIN})
+    written(tmp_path / "genesis.json", chain.genesis)
+    first = check(tmp_path, chain.statement(ALICE.address, 0, 1, 1)).stdout.splitlines()[0]
+    assert first.startswith("VALID, BUT NO PROOF (a dev chain: its key is public, and balances were set by hand): all ")
 
 
 def test_a_page_has_one_unit_in_a_column_and_no_minus_zero(tmp_path: Path) -> None:
@@ -280,7 +360,7 @@ def test_a_page_has_one_unit_in_a_column_and_no_minus_zero(tmp_path: Path) -> No
     written(tmp_path / "genesis.json", chain.genesis)
     page = tmp_path / "s.html"
     assert check(tmp_path, chain.statement(ALICE.address, 1, 2, 2), "--html", str(page)).exit_code == 0
-    cells = re.findall(r"<td class=amount>(.*?)</td>", page.read_text())
+    cells = re.findall(r'<td class="amount"><bdi>(.*?)</bdi></td>', page.read_text())
     assert cells[0::3] == ["0", "−0.000000000000000001", "−2"]
     assert all(re.fullmatch(r"[+−]?[0-9.]*", cell) for cell in cells)
 
@@ -303,7 +383,7 @@ def test_the_page_stands_alone_and_says_how_to_check_it(tmp_path: Path, genesis:
     text = page.read_text()
     assert not re.search(r"src=|href=|url\(|<script", text)
     assert "cairn check proof.json --genesis genesis.json" in text
-    assert re.search(r"3, from 2025-01-01 00:00:00 UTC to 2025-01-01 00:\d\d:\d\d UTC", text)
+    assert re.search(r"3, from 2025-01-01 00:00:00 UTC to 2025-01-01 00:\d\d:\d\d UTC; none is left out", text)
     assert "signed by 3 of 3 validators" in text
     assert f"({chain.newest.held[ALICE.address].balance} wei), after block 10" in text
     again = check(tmp_path, chain.statement(ALICE.address, 0, HEAD, HEAD), "--html", str(page))

@@ -1,6 +1,7 @@
 """Proofs from a node: checked before they are saved, and never saved when they do not hold."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from cairn.cli.main import app
 from cairn.cli.proofs import saving
-from tests.support.json_server import JsonServer
+from tests.support.json_server import Answer, JsonServer
 from tests.support.proof_chain import COIN, ProofChain, hexed
 from tests.support.proven import ALICE, BOB, CAROL, toy_network
 from tests.support.toy_node import WITNESS, ToyNode, ToyWitness, problem
@@ -229,11 +230,81 @@ def test_a_statement_is_saved_as_proof_table_and_page(chain: ProofChain, tmp_pat
     options = ["-o", proof, "--csv", table, "--html", page, "--genesis", genesis]
     result = stated(chain, "--from", 3, "--to", 4, *options)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "changes  1, and none is left out" in result.stdout
+    assert re.search("^changes +1, from .* none is left out$", result.stdout, re.M)
     facts = checked(proof, genesis)
     assert (facts["from"], facts["to"], len(facts["changes"])) == (3, 4, 1)
     assert len(table.read_text().splitlines()) == 4
     assert page.read_text().startswith("<!doctype html>")
+
+
+class Recording(ToyNode):
+    """Remembers the paths that it was asked for."""
+
+    def __init__(self, chain: ProofChain, head: int | None = None) -> None:
+        self.asked: list[str] = []
+        super().__init__(chain, head)
+
+    def get(self, target: str) -> Answer:
+        self.asked.append(target)
+        return super().get(target)
+
+
+@pytest.mark.parametrize(
+    ("args", "query"),
+    [
+        ([], "from=0&to=10"),
+        (["--from", 3], "from=3&to=10"),
+        (["--to", 4], "from=0&to=4"),
+        (["--from", 3, "--to", 4], "from=3&to=4"),
+    ],
+)
+def test_the_account_and_the_blocks_are_what_the_node_is_asked_for(
+    chain: ProofChain, tmp_path: Path, args: list[object], query: str
+) -> None:
+    (tmp_path / "carol.json").write_text(json.dumps({"address": CAROL.address.hex(), "crypto": {}, "version": 3}))
+    for who in (hexed(CAROL.address), "carol"):
+        with Recording(chain) as node:
+            assert cairn(node, "statement", who, *args, "--keys", tmp_path).exit_code == 0
+        assert f"/account/{hexed(CAROL.address)}/statement?{query}" in node.asked
+
+
+def test_a_statement_takes_a_witness_a_genesis_and_a_wait(chain: ProofChain, tmp_path: Path, genesis: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(ProofChain("other", balances={ALICE.address: 1}).genesis)
+    with Recording(chain, head=5) as node, ToyWitness(chain, [6]) as witness:
+        asked = ["statement", hexed(CAROL.address), "--json"]
+        seen = cairn(node, *asked, "--witness", witness.url, "--genesis", genesis)
+        refused = cairn(node, *asked, "--genesis", other)
+        node.unsigned = 10**6
+        late = cairn(node, *asked, "--wait", 0.1)
+    assert [each["named"] for each in json.loads(seen.stdout)["finality"]["witnesses"]] == [True]
+    assert "/genesis" not in node.asked[: node.asked.index("/health", 1)]
+    assert (refused.exit_code, late.exit_code) == (1, 6)
+
+
+def test_a_statement_of_a_node_without_the_blocks_beside_it_says_so(chain: ProofChain, genesis: Path) -> None:
+    class Pruned(ToyNode):
+        def _answer(self, path: list[str], query: dict[str, int]) -> Answer:
+            is_gone = path == ["history", "proof"] and query["from"] < 4
+            return problem(404, "BLOCK_NOT_KEPT") if is_gone else super()._answer(path, query)
+
+    with Pruned(chain) as node:
+        asked = ["statement", hexed(ALICE.address), "--from", 1, "--to", 4, "--genesis", genesis]
+        result = cairn(node, *asked)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert re.search("^first +block 1, whose time is not proven; the block before it is of ", result.stdout, re.M)
+    assert "- of which days it is: the file does not have the time of block 1\n" in result.stdout
+
+
+def test_a_node_that_gives_other_blocks_at_the_ends_is_refused(chain: ProofChain, genesis: Path) -> None:
+    with ToyNode(chain) as node:
+        asked = ["statement", hexed(CAROL.address), "--from", 3, "--to", 4, "--genesis", genesis]
+        node.lies["/history/proof"] = chain.history(3, HEAD - 1, HEAD)
+        under_another = cairn(node, *asked)
+        node.lies["/history/proof"] = chain.history(7, HEAD, HEAD)
+        elsewhere = cairn(node, *asked)
+    assert (under_another.exit_code, "did not prove block 2 under block 10" in under_another.stderr) == (1, True)
+    assert (elsewhere.exit_code, "are not at the ends of 3 to 4" in elsewhere.stderr) == (1, True)
 
 
 def test_without_heights_a_statement_is_of_everything(chain: ProofChain, genesis: Path) -> None:
@@ -270,13 +341,21 @@ def test_dates_are_whole_days_in_utc() -> None:
 
 
 def test_the_page_names_the_days_and_the_file_that_was_saved(tmp_path: Path) -> None:
-    page, proof = tmp_path / "s.html", tmp_path / "q1 <2025>.json"
+    page, proof, again = tmp_path / "s.html", tmp_path / "q1 <2025>.json", tmp_path / "again.html"
     asked = ["--from", "2025-01-02", "--html", page, "--force"]
     assert stated(days(), *asked, "--to", "2025-01-03", "-o", proof).exit_code == 0
-    assert "2025-01-02 to 2025-01-03, whole days in UTC" in page.read_text()
+    text = page.read_text()
+    assert "block 3 of 2025-01-02 00:00:18 UTC; the block before it is of 2025-01-01 16:00:12 UTC" in text
+    assert "block 8 of 2025-01-03 16:00:48 UTC; the block after it is of 2025-01-04 00:00:54 UTC" in text
+    # Whoever checks the file gets the same page: it says nothing that the file does not show.
+    genesis = tmp_path / "genesis.json"
+    genesis.write_bytes(days().genesis)
+    assert cairn(None, "check", proof, "--genesis", genesis, "--html", again).exit_code == 0
+    checked_at = "<tr><th>checked</th>.*\n"
+    assert re.sub(checked_at, "", again.read_text()) == re.sub(checked_at, "", text)
     assert "cairn check &#x27;q1 &lt;2025&gt;.json&#x27; --genesis genesis.json" in page.read_text()
     assert stated(days(), *asked).exit_code == 0
-    assert "2025-01-02 to the newest signed block, whole days in UTC" in page.read_text()
+    assert "block 9 of 2025-01-04 00:00:54 UTC, the newest block that is signed here" in page.read_text()
     assert "that was not saved" in page.read_text()
     assert "cairn check" not in page.read_text()
 

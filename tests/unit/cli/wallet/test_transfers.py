@@ -35,6 +35,7 @@ CHAIN: dict[str, Any] = {
     "version": "0",
     "gasPrice": 1,
     "blockGasLimit": 210_000_000,
+    "blockTime": 1.0,
     "maxDataBytes": 256,
     "head": {"blockHeight": 5, "hash": "0x" + "11" * 32, "timestamp": 1},
     "mempool": {"pending": 0, "queued": 0, "limit": 1},

@@ -37,19 +37,29 @@ def chunked(body: bytes) -> bytes:
 
 
 class Server:
+    """It closes a connection when somebody sets `goes`, as CometBFT does with one that is idle."""
+
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
+        self.goes = False
+        """Close the connection instead of the next answer, without a word."""
+        self.writer: asyncio.StreamWriter | None = None
         self.requests: list[object] = []
         self.connections = 0
         self.closed = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writer = writer
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 length = int(head.split("content-length: ")[1].split("\r\n")[0])
                 self.requests.append(json.loads(await reader.readexactly(length)))
+                if self.goes:
+                    self.goes = False
+                    writer.close()
+                    return
                 writer.write(self.answer(self.requests[-1]))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -227,6 +237,48 @@ async def test_a_cancellation_is_never_lost_in_an_answer() -> None:
 
 
 COMMIT = Path(__file__).with_name("commit.json")
+
+
+NET_INFO = json.dumps({"result": {"peers": []}}).encode()
+
+
+async def test_a_kept_connection_that_the_other_side_closed_is_opened_again() -> None:
+    async with serving(lambda request: http(NET_INFO)) as (server, rpc):
+        for connections in (1, 2, 3):
+            assert await rpc.peer_names() == {}
+            assert server.connections == connections
+            assert server.writer is not None
+            server.writer.close()
+            while rpc._reader is not None and not rpc._reader.at_eof():
+                await asyncio.sleep(0.001)
+        # Nothing was sent on the closed one, so this is sent once, too.
+        assert await rpc.broadcast(b"tx") is None
+        assert [request["method"] for request in server.requests].count("broadcast_tx_async") == 1  # type: ignore[index]
+
+
+async def test_a_question_is_asked_again_if_its_kept_connection_is_closed_at_that_moment() -> None:
+    async with serving(lambda request: http(NET_INFO)) as (server, rpc):
+        assert await rpc.peer_names() == {}
+        server.goes = True
+        assert await rpc.peer_names() == {}
+        assert (server.connections, len(server.requests)) == (2, 3)
+
+
+async def test_a_broadcast_whose_connection_is_closed_is_not_sent_again() -> None:
+    async with serving(lambda request: http(NET_INFO)) as (server, rpc):
+        assert await rpc.peer_names() == {}
+        server.goes = True
+        with pytest.raises(RpcAway):
+            await rpc.broadcast(b"tx")
+        assert len(server.requests) == 2
+
+
+async def test_a_question_on_a_new_connection_is_not_asked_again() -> None:
+    async with serving(lambda request: http(NET_INFO)) as (server, rpc):
+        server.goes = True
+        with pytest.raises(RpcAway, match="closed"):
+            await rpc.peer_names()
+        assert len(server.requests) == 1
 
 
 async def test_a_commit_of_a_height_and_the_newest() -> None:

@@ -15,13 +15,23 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path, journal_path, watermark_path
 from cairn.store.rocks import Database, WriteBatch
 from cairn.store.verification import verification
+from cairn.store.verification.families import Range, check_steps_of
+from cairn.store.verification.findings import Findings
 from cairn.store.verification.verification import verify_directory
-from cairn.store.watermark import Watermark
+from cairn.store.watermark import NOTHING_YET, Watermark
 from tests.support.audit import audit
 from tests.support.core_fixtures import signed
 from tests.support.damaged_homes import make_blocks
+from tests.support.disk import bounds_of, database_of
 from tests.support.signing import commit_signed
-from tests.support.verified_homes import VerifiedHome, lone_home, verified_homes
+from tests.support.verified_homes import (
+    VerifiedHome,
+    lone_home,
+    network_home,
+    pruned_home,
+    restored_home,
+    verified_homes,
+)
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +142,37 @@ def test_beside_a_writer_the_blocks_at_its_beginning_are_verified(tmp_path: Path
 def test_a_block_that_was_written_but_not_announced_before_a_kill_is_verified_too(tmp_path: Path) -> None:
     home = lone_home(tmp_path / "data")
     whole = verify_directory(home.directory, home.genesis)
-    Watermark.create(watermark_path(home.directory), whole.head - 1)
+    Watermark.create(watermark_path(home.directory), NOTHING_YET._replace(height=whole.head - 1))
     shutil.rmtree(journal_path(home.directory))
     verdict = verify_directory(home.directory, home.genesis)
     assert (verdict.findings, verdict.head, verdict.head_hash) == ([], whole.head, whole.head_hash)
     ChainStore.open(home.directory, home.genesis).close()
+
+
+def test_a_watermark_that_a_power_loss_left_behind_the_pruning_is_no_damage(tmp_path: Path) -> None:
+    home = pruned_home(tmp_path / "data")
+    Watermark.create(watermark_path(home.directory), bounds_of(home.directory)._replace(oldest=0))
+    verdict = verify_directory(home.directory, home.genesis)
+    assert (verdict.findings, verdict.oldest) == ([], 4)
+
+
+@pytest.mark.parametrize("height", range(1, 9))
+def test_a_chain_that_began_with_a_snapshot_of_any_height_is_whole(tmp_path: Path, height: int) -> None:
+    home = restored_home(tmp_path / "data", height)
+    assert verify_directory(home.directory, home.genesis).findings == []
+
+
+def test_a_change_of_validators_by_a_block_that_was_made_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    home = network_home(tmp_path / "data")
+    chain = ChainStore.open(home.directory, home.genesis)
+    [(_, first), (changed, second)] = chain.governance_from(1)
+    steps = chain.steps()
+    assert len(steps) == 2
+    for last, governance, expected in ((changed - 1, first, steps[:1]), (changed, second, steps)):
+        found, blocks = Findings(), Range(0, last, 0, is_running=True, is_restoring=False)
+        assert check_steps_of(database_of(chain), home.genesis, blocks, governance, found) == expected
+        assert found.kept == []
+    chain.close()
 
 
 def two_of_a_block(home: VerifiedHome, family: str) -> tuple[int, list[bytes]]:

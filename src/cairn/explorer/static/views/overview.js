@@ -7,7 +7,7 @@ import { addUpBlocks, newestTransactions } from "../contents.js";
 import { fill, h } from "../dom.js";
 import { ownChain } from "../genesis.js";
 import { RECENT } from "../live.js";
-import { blockTime } from "../pace.js";
+import { measuredBlockTime } from "../pace.js";
 import { href } from "../routes.js";
 import { Cairn } from "../stones.js";
 import { devTable, firstPayment, snippetsCard } from "../welcome.js";
@@ -29,7 +29,7 @@ import {
     view,
 } from "../widgets.js";
 
-/** @import { Header } from "../api.js" */
+/** @import { Chain, Header } from "../api.js" */
 /** @import { Mined } from "../contents.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
@@ -86,11 +86,24 @@ function rateOf(mined) {
     return count / Math.max(Number(newest.timestamp - oldest.timestamp), Date.now() / 1_000 - Number(oldest.timestamp));
 }
 
-/** @param {BlockTime | null} time */
-function blockTimeNote(time) {
-    if (time === null) return "Needs three blocks with transactions, one after the other";
+/**
+ * What the chain is set to, while something waits for a block.
+ * @param {Chain} chain
+ */
+function setBlockTime({ engine, blockTime }) {
+    if (engine !== "embedded") return `${blockTime} s and a vote`;
+    return blockTime === 0 ? "at once" : `${blockTime} s`;
+}
+
+/**
+ * How often blocks came, which depends on how often somebody paid.
+ * @param {BlockTime | null} time
+ */
+function measuredNote(time) {
+    if (time === null) return "Not measured yet: that takes three blocks with transactions, one after the other";
     const left = time.pauses > 0 ? `; ${counted(time.pauses, "pause")} left out` : "";
-    return `${time.isMean ? "Mean" : "Median"} of ${time.intervals} intervals before blocks with transactions${left}`;
+    const kind = time.isMean ? "mean" : "median";
+    return `Blocks with transactions came after ${brief(time.seconds)} s (${kind} of ${time.intervals} intervals${left})`;
 }
 
 /**
@@ -105,14 +118,10 @@ const brief = (number) => (number < 100 ? number.toFixed(1) : grouped(Math.round
  */
 function showStats(stats, { chain, blocks }) {
     const mined = minedBlocks(blocks);
-    const time = blockTime(mined);
     stats.pending.show(grouped(chain.mempool.pending), `${grouped(chain.mempool.queued)} queued`);
     const since = mined.length === 0 ? "No blocks yet" : `Over the last ${counted(mined.length, "block")}, until now`;
     stats.rate.show(brief(rateOf(mined)), since);
-    stats.interval.show(
-        time ? `${brief(time.seconds)} s` : h("span", { class: "unit" }, "not known yet"),
-        blockTimeNote(time),
-    );
+    stats.interval.show(setBlockTime(chain), measuredNote(measuredBlockTime(mined)));
     stats.gasPrice.show(`${formatAmount(chain.gasPrice, "gwei")} gwei`, "A transfer uses 21,000 gas");
     stats.supply.element.hidden = chain.supply === undefined;
     if (chain.supply !== undefined) stats.supply.show(amount(chain.supply), "All balances together");
@@ -146,7 +155,7 @@ function makeCharts() {
                 timestamp,
                 value: Number(timestamp - mined[index + 1].timestamp),
             })),
-            blockTime(mined)?.longest,
+            measuredBlockTime(mined)?.longest,
         );
     };
     return { element: h("div", { class: "columns" }, transactions.element, times.element), show };
