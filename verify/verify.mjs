@@ -1,350 +1,915 @@
 // @ts-nocheck: it has no types of its own; those of its report are where it is used.
-// Checks proofs of a Cairn chain with its genesis.json alone, by docs/formats.md. Node.js 20 or newer, or a browser.
-//     node verify.mjs GENESIS FILE [--at HEIGHT:HASH] [--witness KEY]      exit 0 with a report, 1 if it is not proven
+// Checks proofs of a Cairn chain offline, with its genesis.json alone: Node.js 20 or newer, or a browser.
+//
+//     node verify.mjs GENESIS FILE [--at HEIGHT:HASH] [--witness KEY]
 //     await checkFile(genesisBytes, fileText, { at, witness })             the report; throws NotProven
+//
+// The first line is PROVEN, or VALID, BUT NO PROOF with the reason; what holds follows as JSON. Or the only line is NOT
+// PROVEN with the reason, and the exit code is 1. With --at, a block that you trust, no signature of validators is
+// looked at. With --witness, the owner of this public key must have signed a block of the file. docs/formats.md has all
+// rules.
+//
 // Bytes are hexadecimal text without 0x everywhere below, so that === compares and + joins them. Integers are BigInts.
+
 export class NotProven extends Error {}
-const need = (holds, reason) => { if (!holds) throw new NotProven(reason); };
-// Bytes and hashes: SHA-256 by WebCrypto, and Keccak-256 as Ethereum has it, in halves of lanes, of 32 bits.
-const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+
+function need(holds, reason) {
+    if (!holds) throw new NotProven(reason);
+}
+
+// ------------------------------------------------------------------------------------------------------- Limits
+// The same in all verifiers, so that a file cannot keep one of them busy and pass another.
+
+const MOST_FILE_BYTES = 2 ** 28;
+const MOST_DEPTH = 32; // Of lists and objects in each other.
+const MOST_INTEGER = 2n ** 53n - 1n; // Each language has these integers exactly.
+const MOST_BYTES = 1024; // Where the page names no size.
+const MOST_HASHES = 64; // In a path; no tree is as high.
+const MOST_VALIDATORS = 1000;
+const MOST_DESCENDANTS = 64;
+const MOST_WITNESSES = 16; // Of each descendant.
+const MOST_DATA_BYTES = 256;
+const MOST_CHAIN_ID = 2n ** 63n - 37n;
+const MOST_BALANCE = 2n ** 256n - 1n;
+
+// -------------------------------------------------------------------------------------------------------- Bytes
+
+function bytesOf(hex) {
+    const bytes = new Uint8Array(hex.length / 2);
+    for (let i = 0; i < bytes.length; i += 1) bytes[i] = Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16);
+    return bytes;
+}
+
 const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const ascii = (text) => hexOf(new TextEncoder().encode(text));
+const sizeOf = (hex) => hex.length / 2;
 const integer = (hex) => BigInt(`0x${hex || "0"}`);
 const fixed = (number, size) => number.toString(16).padStart(2 * size, "0");
-const sha256 = async (hex) => hexOf(new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(hex))));
-const turned = (all, at, bits, half = at ^ (bits >> 5)) => (all[half] << bits) | (all[half ^ 1] >>> 1 >>> (31 - bits));
-const TURNS = [0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14]; // Bits.
-const FROM = TURNS.map((_, to) => 5 * (to % 5) + ((3 * Math.floor(to / 5) + to) % 5)); // Which lane moves there.
-function keccak(bytes, data = new Uint8Array(bytes.length + 136 - (bytes.length % 136))) {
-    data.set(bytes);
-    for (const [at, bit] of [[bytes.length, 1], [data.length - 1, 0x80]]) data[at] |= bit;
-    const [words, sums, lanes, moved] = [data.buffer, 10, 50, 50].map((each) => new Int32Array(each)); // Little-endian.
-    const beside = (i, x) => moved[i - (i % 10) + ((i + x) % 10)];
-    for (let at = 0; at < words.length; at += 34) {
-        for (let i = 0; i < 34; i += 1) lanes[i] ^= words[at + i];
-        for (let round = 0, b = 1; round < 24; round += 1) {
-            for (let i = 0; i < 50; i += 1) sums[i % 10] = (i < 10 ? 0 : sums[i % 10]) ^ lanes[i];
-            for (let i = 0; i < 50; i += 1) lanes[i] ^= sums[(i + 8) % 10] ^ turned(sums, (i + 2) % 10, 1);
-            for (let i = 0; i < 50; i += 1) moved[i] = turned(lanes, 2 * FROM[i >> 1] + (i % 2), TURNS[FROM[i >> 1]]);
-            for (let i = 0; i < 50; i += 1) lanes[i] = moved[i] ^ (~beside(i, 2) & beside(i, 4));
-            for (let i = 1; i < 65; i *= 2, b = (b << 1) ^ ((b >> 7) * 0x171)) lanes[i >> 6] ^= (b & 1) << (i - 1);
+const reversed = (hex) => hexOf(bytesOf(hex).reverse());
+
+async function sha256(hex) {
+    return hexOf(new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(hex))));
+}
+
+// --------------------------------------------------------------------------------------------------- Keccak-256
+// As on Ethereum. The state has 25 lanes of 64 bits; lane (x, y) is number x + 5 y. A lane is two halves of 32 bits, the
+// lower one first.
+
+const RATE_BYTES = 136;
+const ROUNDS = 24;
+const ROTATIONS = [0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14];
+// Which lane comes to each place in pi.
+const SOURCES = ROTATIONS.map((_, to) => 5 * (to % 5) + ((3 * Math.floor(to / 5) + to) % 5));
+
+/** Half number `half` of the lanes, when its lane is rotated to the left. */
+function rotatedHalf(lanes, half, bits) {
+    const from = half ^ (bits >> 5);
+    // JavaScript shifts by at most 31 bits: by 32 less what is shifted in two steps.
+    return (lanes[from] << bits) | ((lanes[from ^ 1] >>> 1) >>> (31 - bits));
+}
+
+function permute(lanes) {
+    const columns = new Int32Array(10);
+    const moved = new Int32Array(50);
+    let register = 1;
+    for (let round = 0; round < ROUNDS; round += 1) {
+        // Theta.
+        columns.fill(0);
+        for (let i = 0; i < 50; i += 1) columns[i % 10] ^= lanes[i];
+        for (let i = 0; i < 50; i += 1) lanes[i] ^= columns[(i + 8) % 10] ^ rotatedHalf(columns, (i + 2) % 10, 1);
+        // Rho and pi.
+        for (let i = 0; i < 50; i += 1) {
+            const source = SOURCES[i >> 1];
+            moved[i] = rotatedHalf(lanes, 2 * source + (i % 2), ROTATIONS[source]);
         }
+        // Chi, along each row of five lanes.
+        for (let i = 0; i < 50; i += 1) {
+            const row = i - (i % 10);
+            lanes[i] = moved[i] ^ (~moved[row + ((i + 2) % 10)] & moved[row + ((i + 4) % 10)]);
+        }
+        // Iota: bits 0, 1, 3, 7, 15, 31 and 63 of the first lane, from the shift register of the standard.
+        for (let bit = 0; bit < 7; bit += 1) {
+            const place = 2 ** bit - 1;
+            lanes[place >> 5] ^= (register & 1) << (place & 31);
+            register = (register << 1) ^ (register & 0x80 ? 0x171 : 0);
+        }
+    }
+}
+
+function keccak(bytes) {
+    const padded = new Uint8Array(bytes.length + RATE_BYTES - (bytes.length % RATE_BYTES));
+    padded.set(bytes);
+    padded[bytes.length] |= 1;
+    padded[padded.length - 1] |= 0x80;
+    const words = new Int32Array(padded.buffer); // Every machine that runs this is little-endian.
+    const lanes = new Int32Array(50);
+    for (let at = 0; at < words.length; at += RATE_BYTES / 4) {
+        for (let i = 0; i < RATE_BYTES / 4; i += 1) lanes[i] ^= words[at + i];
+        permute(lanes);
     }
     return hexOf(new Uint8Array(lanes.buffer, 0, 32));
 }
+
 export const keccak256 = (hex) => keccak(bytesOf(hex));
-// Signatures: Ed25519 (RFC 8032) by WebCrypto, and whose one of secp256k1 is. Points of that curve are x : y : z.
-const isSigned = (key, message, signature) =>
-    crypto.subtle.importKey("raw", bytesOf(key), "Ed25519", false, ["verify"]).catch(() => null).then((imported) =>
-        imported !== null && crypto.subtle.verify("Ed25519", imported, bytesOf(signature), bytesOf(message)));
-const [P, N] = [2n ** 256n - 2n ** 32n - 977n, 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n];
-const G = [0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n,
-    0x483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8n, 1n];
+
+// ------------------------------------------------------------------------------------------------------ Ed25519
+// By WebCrypto: RFC 8032 without the cofactor. Libraries differ on points of small order, so those are refused before.
+
+const ED = 2n ** 255n - 19n;
+const Y_OF_ORDER_8 = 0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n;
+// The eight points whose order is 1, 2, 4 or 8 have these y.
+const SMALL_ORDER_Y = [0n, 1n, ED - 1n, Y_OF_ORDER_8, ED - Y_OF_ORDER_8];
+
+/** A public key or R of small order is a wrong signature, and so is one that another encoding names, y >= p. */
+function isUsablePoint(encoded) {
+    const y = integer(reversed(encoded)) & (2n ** 255n - 1n);
+    return y < ED && !SMALL_ORDER_Y.includes(y);
+}
+
+async function isSigned(key, message, signature) {
+    if (!isUsablePoint(key) || !isUsablePoint(signature.slice(0, 64))) return false;
+    // What is no point of the curve cannot be imported.
+    const imported = await crypto.subtle.importKey("raw", bytesOf(key), "Ed25519", false, ["verify"]).catch(() => null);
+    return imported !== null && crypto.subtle.verify("Ed25519", imported, bytesOf(signature), bytesOf(message));
+}
+
+// ---------------------------------------------------------------------------------------------------- secp256k1
+// Points are x : y : z. The addition is complete: algorithm 7 of Renes, Costello and Batina (2015), for y² = x³ + 7.
+
+const SECP = 2n ** 256n - 2n ** 32n - 977n;
+const SECP_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
+const SECP_BASE = [
+    0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n,
+    0x483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8n,
+    1n,
+];
+
 const modulo = (value, modulus) => ((value % modulus) + modulus) % modulus;
-const raised = (base, exponent, prime) =>
-    exponent ? (raised((base * base) % prime, exponent >> 1n, prime) * (exponent & 1n ? base : 1n)) % prime : 1n;
-function add([x, y, z], [x2, y2, z2]) { // Without exceptions: Renes, Costello and Batina 2015, algorithm 7.
+
+function power(base, exponent, prime) {
+    let [result, square] = [1n, modulo(base, prime)];
+    for (let rest = exponent; rest > 0n; rest >>= 1n) {
+        if (rest & 1n) result = (result * square) % prime;
+        square = (square * square) % prime;
+    }
+    return result;
+}
+
+const inverse = (value, prime) => power(value, prime - 2n, prime);
+
+function addPoints([x, y, z], [x2, y2, z2]) {
     const [xy, yz, xz, xx] = [x * y2 + x2 * y, y * z2 + y2 * z, x * z2 + x2 * z, 3n * x * x2];
     const [low, high] = [y * y2 - 21n * z * z2, y * y2 + 21n * z * z2];
-    return [(xy * low - 21n * yz * xz) % P, (21n * xz * xx + low * high) % P, (high * yz + xx * xy) % P];
+    return [
+        (xy * low - 21n * yz * xz) % SECP,
+        (21n * xz * xx + low * high) % SECP,
+        (high * yz + xx * xy) % SECP,
+    ];
 }
-function signerOf(digest, r, s, parity) {
-    const [cube, inverse] = [(r ** 3n + 7n) % P, raised(r, N - 2n, N)];
-    const y = raised(cube, (P + 1n) / 4n, P);
-    const point = [r, (y & 1n) === parity ? y : P - y, 1n];
-    const [a, b] = [(s * inverse) % N, modulo(-integer(digest) * inverse, N)]; // The key is a · point + b · G.
-    const addends = [[0n, 1n, 0n], point, G, add(point, G)];
-    let [sum] = addends;
-    for (let bit = 255n; bit >= 0n; bit -= 1n)
-        sum = add(add(sum, sum), addends[Number(((a >> bit) & 1n) + 2n * ((b >> bit) & 1n))]);
-    const isValid = r > 0n && r < N && s > 0n && s <= N / 2n && (y * y) % P === cube && sum[2] !== 0n;
-    need(isValid && (parity === 0n || parity === 1n), "the signature of a payment is not valid for this chain");
-    const share = raised(modulo(sum[2], P), P - 2n, P);
-    return keccak256(fixed(modulo(sum[0] * share, P), 32) + fixed(modulo(sum[1] * share, P), 32)).slice(24);
+
+/** The address whose key signed. With s above half the order, anybody could make a second hash for a payment. */
+function recover(digest, r, s, parity) {
+    const wrong = "the signature of a payment is not valid for this chain";
+    const isInRange = r > 0n && r < SECP_ORDER && s > 0n && s <= SECP_ORDER / 2n;
+    need(isInRange && (parity === 0n || parity === 1n), wrong);
+    const square = (r ** 3n + 7n) % SECP;
+    const y = power(square, (SECP + 1n) / 4n, SECP);
+    need((y * y) % SECP === square, wrong);
+    const point = [r, (y & 1n) === parity ? y : SECP - y, 1n];
+    // The key is (s · R - hash · B) / r.
+    const ofPoint = modulo(s * inverse(r, SECP_ORDER), SECP_ORDER);
+    const ofBase = modulo(-integer(digest) * inverse(r, SECP_ORDER), SECP_ORDER);
+    const sums = [[0n, 1n, 0n], point, SECP_BASE, addPoints(point, SECP_BASE)];
+    let total = sums[0];
+    for (let bit = 255n; bit >= 0n; bit -= 1n) {
+        total = addPoints(total, total);
+        total = addPoints(total, sums[Number(((ofPoint >> bit) & 1n) + 2n * ((ofBase >> bit) & 1n))]);
+    }
+    const [keyX, keyY, keyZ] = total.map((each) => modulo(each, SECP));
+    need(keyZ !== 0n, wrong);
+    const share = inverse(keyZ, SECP);
+    return keccak256(fixed((keyX * share) % SECP, 32) + fixed((keyY * share) % SECP, 32)).slice(24);
 }
-// Merkle trees (RFC 6962). Paths have the siblings of a node and of those above it, lowest first.
-const EMPTY_ROOT = "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"; // As Ethereum has it.
+
+// ------------------------------------------------------------------------------------------------- Merkle trees
+// RFC 6962. Leaves and nodes are hashed with different first bytes, so that none passes for the other.
+
+const EMPTY_ROOT = keccak256("80"); // Ethereum's root of an empty list.
+const leafHash = (data) => sha256(`00${data}`);
 const nodeHash = (left, right) => sha256(`01${left}${right}`);
+
+/** Nodes are paired from the left; the last one of an odd number moves up unchanged. */
 export async function merkleRoot(leaves) {
-    if (leaves.length < 2) return leaves.length ? sha256(`00${leaves[0]}`) : EMPTY_ROOT;
-    const half = 2 ** (31 - Math.clz32(leaves.length - 1));
-    return nodeHash(...(await Promise.all([leaves.slice(0, half), leaves.slice(half)].map(merkleRoot))));
-}
-async function climb(index, size, node, path) { // To the roots of the leaves up to a node, and of all.
-    let [old, now, used] = [node, node, 0];
-    for (let last = size - 1n; last > 0n; index >>= 1n, last >>= 1n) {
-        if (index % 2n === 0n && index === last) continue; // It has no sibling: it moves up.
-        if (index % 2n) [old, now] = [await nodeHash(path[used], old), await nodeHash(path[used], now)];
-        else now = await nodeHash(now, path[used]);
-        used += 1;
+    if (leaves.length === 0) return EMPTY_ROOT;
+    let level = await Promise.all(leaves.map(leafHash));
+    while (level.length > 1) {
+        const pairs = level.filter((_, i) => i % 2 === 0);
+        const below = level;
+        level = await Promise.all(
+            pairs.map((left, i) => (2 * i + 1 < below.length ? nodeHash(left, below[2 * i + 1]) : left)),
+        );
     }
-    return used === path.length ? [old, now] : [];
+    return level[0];
 }
-async function checkIncluded(what, data, index, size, path, root) {
-    const [, top] = await climb(index, size, await merkleRoot([data]), path);
-    need(index < size && top === root, `${what}: the path does not lead to the root in the block`);
-}
-// What files have, by rules narrower than JSON's, so that all verifiers read the same. A number is so many bytes.
-const [INT, HEX, PATH, OPTIONAL] = ["integer", "bytes", [32], ["descendants", "state", "change", "next"]];
-const [VOTE, SEAL] = [{ validator: INT, seconds: INT, nanos: INT, signature: 64 }, { publicKey: 32, signature: 64 }];
-const SIGNED = { header: [HEX], round: INT, parts: { total: INT, hash: HEX }, signatures: [VOTE] };
-const STEPS = { steps: [{ signed: SIGNED, validators: [{ publicKey: 32, power: INT }] }], signed: SIGNED };
-const [BLOCK, PAYMENT] = [{ header: HEX, history: PATH }, { transaction: HEX, index: INT, path: PATH }];
-const ALL = { certificate: { header: HEX }, descendants: [{ ...BLOCK, witnesses: [SEAL] }] };
-const CHANGE = { block: BLOCK, leaf: 108, index: INT, count: INT, path: PATH };
-const END = { address: 20, state: { leaf: 88, number: INT, size: INT, path: PATH } };
-const SHAPES = {
-    finality: { block: BLOCK }, receipt: { block: BLOCK, payment: PAYMENT },
-    account: { ...END, height: INT, change: CHANGE },
-    statement: { ...END, from: INT, to: INT, changes: [{ ...CHANGE, payments: [PAYMENT] }], next: CHANGE },
-    history: { first: HEX, second: BLOCK, inclusion: PATH, consistency: PATH },
-};
-function read(value, shape, name = "file") { // The value, without what nobody asks for.
-    const isHex = typeof value === "string" && /^0x([0-9a-f]{2})*$/.test(value);
-    if (isHex && (shape === HEX || shape === value.length / 2 - 1)) return value.slice(2);
-    if (shape === INT && Number.isSafeInteger(value)) return BigInt(value);
-    if (Array.isArray(shape) && Array.isArray(value)) return value.map((item) => read(item, shape[0], name));
-    need([shape, value].every((each) => typeof each === "object" && !Array.isArray(each)), `${name} is not right`);
-    const keys = Object.keys(shape).filter((key) => Object.hasOwn(value, key) || !OPTIONAL.includes(key));
-    return Object.fromEntries(keys.map((key) => [key, read(value[key], shape[key], key)]));
-}
-function readJson(text) {
-    let bare = text.replace(/"[ !#-[\]-~]*"/g, "");
-    for (let depth = 0; depth < 32; depth += 1) bare = bare.replace(/[[{][\d:, \t\n\r]*[\]}]/g, ""); // The innermost.
-    need(/^[\d:, \t\n\r]*$/.test(bare), "the file has a sign that no proof has, or is nested more than 32 deep");
-    return JSON.parse(text);
-}
-// How bytes are made of fields, and fields of bytes: RLP, as Ethereum has it, and protobuf, as CometBFT signs it.
-function rlp(item) {
-    const [kind, body] = typeof item === "string" ? [0x80, item] : [0xc0, item.map(rlp).join("")];
-    const size = body.length / 2;
-    if (kind === 0x80 && size === 1 && body < "80") return body;
-    const digits = fixed(size, size > 255 ? 2 : 1);
-    return (size < 56 ? fixed(kind + size, 1) : fixed(kind + 55 + digits.length / 2, 1) + digits) + body;
-}
-function rlpList(raw) { // Strings, and empty lists. Encoded again they must be the same, so there is one way to write.
-    const [items, number] = [[], (from, to) => Number.parseInt(raw.slice(from, to), 16)];
-    for (let at = 2 + 2 * Math.max(0, number(0, 2) - 0xf7), end; at < raw.length; at = end) {
-        const first = number(at, at + 2);
-        const start = first < 0x80 ? at : at + 2 + (first < 0xc0 ? 2 * Math.max(0, first - 0xb7) : 0);
-        const size = first < 0x80 ? 1 : first < 0xb8 ? first - 0x80 : first < 0xc0 ? number(at + 2, start) : 0;
-        end = start + 2 * size;
-        items.push(first < 0xc0 ? raw.slice(start, end) : []);
+
+/** Checks that `data` is leaf number `index` of a tree of `size` leaves. `path` has the siblings, lowest first. */
+async function checkLeaf(what, data, index, size, path, root) {
+    need(index < size, `${what}: there is no such leaf in the tree`);
+    let [at, last, node, used] = [index, size - 1n, await leafHash(data), 0];
+    while (last > 0n) {
+        // The last node of an odd number has no sibling on this level.
+        if (at % 2n === 1n || at < last) {
+            need(used < path.length, `${what}: the path is too short`);
+            const sibling = path[used];
+            node = at % 2n === 1n ? await nodeHash(sibling, node) : await nodeHash(node, sibling);
+            used += 1;
+        }
+        [at, last] = [at / 2n, last / 2n];
     }
-    need(rlp(items) === raw, "a header or a payment is not canonical RLP");
+    need(used === path.length, `${what}: the path is too long`);
+    need(node === root, `${what}: the path does not lead to the root in the block`);
+}
+
+/** Checks that the first leaves of the newer tree are the older tree: RFC 9162, 2.1.4.2. */
+async function checkConsistency(older, newer, given) {
+    if (older.height === 0n) {
+        need(given.length === 0 && older.mixHash === EMPTY_ROOT, "history: nothing is before block 0");
+        return;
+    }
+    // A whole tree is a node of the newer one, and the path does not repeat it.
+    const isWhole = (older.height & (older.height - 1n)) === 0n;
+    const path = isWhole ? [older.mixHash, ...given] : given;
+    need(path.length > 0, "history: the consistency is too short");
+    let [olderLast, newerLast] = [older.height - 1n, newer.height - 1n];
+    while (olderLast % 2n === 1n) [olderLast, newerLast] = [olderLast / 2n, newerLast / 2n];
+    let [old, now] = [path[0], path[0]];
+    for (const sibling of path.slice(1)) {
+        need(newerLast > 0n, "history: the consistency is too long");
+        if (olderLast % 2n === 1n || olderLast === newerLast) {
+            [old, now] = [await nodeHash(sibling, old), await nodeHash(sibling, now)];
+            while (olderLast % 2n === 0n && olderLast > 0n) [olderLast, newerLast] = [olderLast / 2n, newerLast / 2n];
+        } else {
+            now = await nodeHash(now, sibling);
+        }
+        [olderLast, newerLast] = [olderLast / 2n, newerLast / 2n];
+    }
+    need(newerLast === 0n, "history: the consistency is too short");
+    need(old === older.mixHash && now === newer.mixHash, "history: the newer one begins otherwise");
+}
+
+// ---------------------------------------------------------------------------------------------------------- RLP
+// Ethereum's encoding: of strings of bytes, and of lists of them. A list in a list is an access list, and empty.
+
+function encodeRlp(item) {
+    const isString = typeof item === "string";
+    const body = isString ? item : item.map(encodeRlp).join("");
+    const size = sizeOf(body);
+    if (isString && size === 1 && body < "80") return body;
+    const short = isString ? 0x80 : 0xc0;
+    if (size < 56) return fixed(short + size, 1) + body;
+    const digits = size.toString(16);
+    const length = digits.length % 2 ? `0${digits}` : digits;
+    return fixed(short + 55 + sizeOf(length), 1) + length + body;
+}
+
+/** The items of a list that is all of `raw`. There is one way to write them: they are written again to compare. */
+function readRlpList(raw) {
+    const numberAt = (from, to) => Number.parseInt(raw.slice(from, to), 16);
+    /** Where the content of the item at `at` begins, and its size in bytes. */
+    const contentOf = (at) => {
+        const first = numberAt(at, at + 2);
+        if (first < 0x80) return [at, 1];
+        const size = first & 0x3f;
+        if (size < 56) return [at + 2, size];
+        const start = at + 2 + 2 * (size - 55);
+        return [start, numberAt(at + 2, start)];
+    };
+    need(raw >= "c0", "a header or a payment is not a list in RLP");
+    const items = [];
+    let [at] = contentOf(0);
+    while (at < raw.length) {
+        const [start, size] = contentOf(at);
+        items.push(numberAt(at, at + 2) < 0xc0 ? raw.slice(start, start + 2 * size) : []);
+        at = start + 2 * size;
+    }
+    need(encodeRlp(items) === raw, "a header or a payment is not canonical RLP");
     return items;
 }
-function field(item, size) { // It has so many bytes. Where the size is negative, it is an integer of at most so many.
-    const fits = size < 0 ? item.length <= -2 * size && !item.startsWith?.("00") : item.length === 2 * size;
-    need(typeof item === "string" && fits, "a header or a payment does not have the fields of one");
-    return size < 0 ? integer(item) : item;
+
+/** A string of so many bytes. */
+function bytesItem(item, size) {
+    need(typeof item === "string" && sizeOf(item) === size, "a field of a header or a payment has another size");
+    return item;
 }
-const varint = (number) => (number > 127n ? fixed((number & 127n) | 128n, 1) + varint(number >> 7n) : fixed(number, 1));
-const chunk = (tag, body) => tag + varint(BigInt(body.length / 2)) + body;
-const unlessZero = (tag, number) => (number ? tag + varint(number) : "");
-const littleEndian = (number) => hexOf(bytesOf(fixed(number, 8)).reverse());
-// Who signs: the genesis, the validators in CometBFT's order, the signed head.
-const DEV_SIGNER = "61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f"; // Everybody has its other half.
-const isDev = (validators) => validators.some(({ publicKey }) => publicKey === DEV_SIGNER);
-async function ranked(rows) {
-    const ranks = new Map(await Promise.all(rows.map(async (row) => [row, await sha256(row.publicKey)])));
-    return [...rows].sort((a, b) => Number(b.power - a.power) || (ranks.get(a) < ranks.get(b) ? -1 : 1));
+
+/** An integer has no leading zeros; 0 is the empty string. */
+function uintItem(item, mostBytes = 32) {
+    const isUint = typeof item === "string" && sizeOf(item) <= mostBytes && !item.startsWith("00");
+    need(isUint, "a field of a header or a payment is no integer");
+    return integer(item);
 }
-async function setHash(validators) {
-    const [{ size }, order] = [new Set(validators.map(({ publicKey }) => publicKey)), await ranked(validators)];
-    const isRight = (each, i) => each === order[i] && each.power > 0n && each.power < 2n ** 53n;
-    need(size > 0 && size === validators.length && validators.every(isRight), "no set of validators in its order");
-    return merkleRoot(validators.map(({ publicKey, power }) => `0a220a20${publicKey}10${varint(power)}`));
+
+// --------------------------------------------------------------------------------------------- How a file is read
+// By rules that are narrower than JSON's own, so that verifiers in all languages read the same.
+
+const PLAIN = new Set("0123456789:, \t\n\r");
+
+function readJson(text) {
+    need(text.length <= MOST_FILE_BYTES, `the file has more than ${MOST_FILE_BYTES} bytes`);
+    let [depth, isInString] = [0, false];
+    for (const character of text) {
+        if (isInString) {
+            need(character >= " " && character <= "~" && character !== "\\", "a string has a sign that no proof has");
+            isInString = character !== '"';
+        } else if (character === '"') {
+            isInString = true;
+        } else if (character === "[" || character === "{") {
+            depth += 1;
+            need(depth <= MOST_DEPTH, `the file is nested more than ${MOST_DEPTH} deep`);
+        } else if (character === "]" || character === "}") {
+            depth -= 1;
+        } else {
+            need(PLAIN.has(character), "the file has a sign that no proof has");
+        }
+    }
+    // Of a key that is given twice, the last one counts.
+    return readObject({ file: JSON.parse(text) }, "file");
 }
+
+const has = (holder, key) => Object.hasOwn(holder, key);
+
+/** Only what the object has itself: a file may name a key like a prototype's. */
+function member(holder, key) {
+    need(has(holder, key), `${key} is missing`);
+    return holder[key];
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+function readObject(holder, key) {
+    const value = member(holder, key);
+    need(isObject(value), `${key} is not an object`);
+    return value;
+}
+
+function readList(holder, key, most = Infinity) {
+    const rows = member(holder, key);
+    need(Array.isArray(rows) && rows.length <= most, `${key} is not a list, or has more than ${most} entries`);
+    return rows;
+}
+
+function readObjects(holder, key, most = Infinity) {
+    const rows = readList(holder, key, most);
+    need(rows.every(isObject), `${key} is not a list of objects`);
+    return rows;
+}
+
+function readInteger(holder, key) {
+    const number = member(holder, key);
+    need(Number.isSafeInteger(number) && number >= 0, `${key} is not an integer from 0 to 2^53-1`);
+    return BigInt(number);
+}
+
+function unhex(value, key, size) {
+    // The length first: a regular expression takes a stack for what is long.
+    const fits = typeof value === "string" && value.length <= 2 + 2 * MOST_BYTES;
+    need(fits && /^0x([0-9a-f]{2})*$/.test(value), `${key} is not bytes, or has more than ${MOST_BYTES}`);
+    const hex = value.slice(2);
+    need(size === undefined || sizeOf(hex) === size, `${key} has ${sizeOf(hex)} bytes, not ${size}`);
+    return hex;
+}
+
+const readBytes = (holder, key, size) => unhex(member(holder, key), key, size);
+const readPath = (holder, key) => readList(holder, key, MOST_HASHES).map((each) => unhex(each, key, 32));
+
+// ------------------------------------------------------------------------------------------------------- Genesis
+
+const DEV_SIGNER = "61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f"; // Everybody has its secret half.
+const hasDevSigner = (validators) => validators.some(({ publicKey }) => publicKey === DEV_SIGNER);
+
+/** Any JSON. JavaScript cuts large integers, so they are read a second time as text, each as it is written. */
+function readAnyJson(bytes) {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+    const quoted = text.replace(tokens, (token) => (token.startsWith('"') ? token : `"${token}"`));
+    return { fields: JSON.parse(text), exact: JSON.parse(quoted) };
+}
+
+/** An integer, from what JSON has there and how it is written. */
+function exactInteger(value, digits, least, most, what) {
+    const number = typeof value === "number" && /^\d+$/.test(digits) ? BigInt(digits) : -1n;
+    need(number >= least && number <= most, `${what} in genesis.json is no integer from ${least} to ${most}`);
+    return number;
+}
+
+function genesisKey(text) {
+    need(typeof text === "string" && /^[A-Za-z0-9+/]{43}=$/.test(text), "a key in genesis.json is not base64");
+    return hexOf(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)));
+}
+
+/** What each account has from the start. */
+function genesisAlloc(given, exact) {
+    need(isObject(given), "alloc in genesis.json is not an object");
+    const balances = new Map();
+    for (const [address, balance] of Object.entries(given)) {
+        need(/^0x[0-9a-fA-F]{40}$/.test(address), "alloc in genesis.json has a key that is no address");
+        const key = address.slice(2).toLowerCase();
+        need(!balances.has(key), "alloc in genesis.json has an address twice");
+        balances.set(key, exactInteger(balance, exact[address], 0n, MOST_BALANCE, "a balance"));
+    }
+    return balances;
+}
+
+/** genesis.json may be any JSON. The digest is of its bytes, as `cairn init` writes them. */
 export async function readGenesis(bytes) {
-    const quoted = (token, digits) => (digits ? `"#${digits}"` : token); // A chain id may be above 2^53.
-    const unquoted = (text) => BigInt(/^#(\d+)$/.exec(text)[1]);
-    const fields = JSON.parse(new TextDecoder().decode(bytes).replace(/"(?:[^"\\]|\\.)*"|(\d+)/g, quoted));
-    need(Object.hasOwn(fields, "signer") !== Object.hasOwn(fields, "validators"), "genesis does not say who signs");
-    const keyOf = (text) => Uint8Array.from(atob(/^[A-Za-z0-9+/]{43}=$/.exec(text)[0]), (sign) => sign.charCodeAt(0));
-    const rows = (fields.validators ?? [{ publicKey: fields.signer, power: "#1" }]).map(({ publicKey, power }) =>
-        ({ publicKey: hexOf(keyOf(publicKey)), power: unquoted(power) }));
-    const [digest, chainId, validators] = [keccak(bytes), unquoted(fields.chainId), await ranked(rows)];
-    need(chainId > 0n && chainId < 2n ** 63n - 36n, "the chain id in genesis is out of range");
-    const engineId = ascii(`cairn-${chainId}-${digest.slice(0, 24)}`);
-    return { digest, chainId, engineId, validators, everybodyHasTheKey: isDev(validators) };
+    const { fields, exact } = readAnyJson(bytes);
+    need(isObject(fields), "genesis.json is not an object");
+    const isAlone = has(fields, "signer");
+    need(isAlone !== has(fields, "validators"), "genesis.json must name a signer or validators, one of them");
+    // A node that makes its blocks alone counts as one validator with the power 1.
+    const rows = isAlone
+        ? [{ publicKey: genesisKey(fields.signer), power: 1n }]
+        : readObjects(fields, "validators", MOST_VALIDATORS).map(({ publicKey, power: given }, i) => ({
+              publicKey: genesisKey(publicKey),
+              power: exactInteger(given, exact.validators[i].power, 1n, MOST_INTEGER, "a power"),
+          }));
+    const validators = await inOrder(rows);
+    await checkSet(validators);
+    const chainId = exactInteger(fields.chainId, exact.chainId, 1n, MOST_CHAIN_ID, "chainId");
+    const digest = keccak(bytes);
+    return {
+        digest,
+        chainId,
+        validators,
+        alloc: genesisAlloc(fields.alloc, exact.alloc),
+        engineId: ascii(`cairn-${chainId}-${digest.slice(0, 24)}`), // What every signature covers.
+        isDev: isAlone && hasDevSigner(validators), // So balances may be set by hand.
+        everybodyHasTheKey: hasDevSigner(validators),
+    };
 }
-async function checkSigned({ header, round, parts, signatures }, validators, engineId, above) {
-    need(header[1] === chunk("0a", engineId), "signed for another chain, or for another genesis");
-    need(header[7] === `0a20${await setHash(validators)}`, "signed by other validators");
-    const height = bytesOf(header[2].slice(2, 20)).reduceRight((sum, byte) => (sum << 7n) | BigInt(byte & 127), 0n);
-    need(header.length === 14 && header[2] === `08${varint(height)}` && height > above, "not a higher signed header");
-    const partsId = chunk("12", unlessZero("08", parts.total) + (parts.hash && chunk("12", parts.hash)));
-    const blockId = chunk("22", `0a20${await merkleRoot(header)}${partsId}`);
-    const vote = `080211${littleEndian(height)}${round ? `19${littleEndian(round)}` : ""}${blockId}`;
-    const by = signatures.map(({ validator }) => validators[validator]);
-    const isNext = ({ validator }, i) => by[i] && (i === 0 || validator > signatures[i - 1].validator);
-    need(signatures.every(isNext), "a signature is there twice, is not in order, or is nobody's");
-    for (const [i, { seconds, nanos, signature }] of signatures.entries()) {
-        const rest = chunk("2a", unlessZero("08", seconds) + unlessZero("10", nanos)) + chunk("32", engineId);
-        need(await isSigned(by[i].publicKey, chunk("", vote + rest), signature), `signature ${i} is wrong`);
+
+// ----------------------------------------------------------------------------------------------------- Who signs
+// CometBFT's headers and votes, in protobuf.
+
+function varint(number) {
+    let [digits, rest] = ["", number];
+    while (rest > 127n) {
+        digits += fixed((rest & 127n) | 128n, 1);
+        rest >>= 7n;
     }
-    const [power, of] = [by, validators].map((some) => some.reduce((sum, each) => sum + each.power, 0n));
-    need(3n * power > 2n * of, `only ${power} of ${of} of the voting power signed`);
-    return { height, report: { by: by.map(({ publicKey }) => publicKey), validators: validators.length, power, of } };
+    return digits + fixed(rest, 1);
 }
-async function checkSignatures({ steps, signed }, { head, engineId, ...genesis }) { // Each set signs the next one.
-    let [above, { validators, everybodyHasTheKey }] = [0n, genesis];
-    for (const { signed: change, validators: next } of steps) {
-        [above, validators] = [(await checkSigned(change, validators, engineId, above)).height, next];
-        need(change.header[8] === `0a20${await setHash(validators)}`, "the next validators are not the signed ones");
-        need(change.header[7] !== change.header[8], "a step changes nothing");
-        everybodyHasTheKey ||= isDev(validators);
+
+const field = (tag, content) => tag + varint(BigInt(sizeOf(content))) + content;
+/** What is 0 is left out. */
+const numberField = (tag, number) => (number > 0n ? tag + varint(number) : "");
+const littleEndian = (number) => reversed(fixed(number, 8));
+
+/** CometBFT's order: the highest power first, then the lowest address. */
+async function inOrder(validators) {
+    const hashes = await Promise.all(validators.map(({ publicKey }) => sha256(publicKey)));
+    const ranked = validators.map((each, i) => ({ each, address: hashes[i].slice(0, 40) }));
+    ranked.sort((a, b) => {
+        if (a.each.power !== b.each.power) return a.each.power > b.each.power ? -1 : 1;
+        return a.address < b.address ? -1 : 1;
+    });
+    return ranked.map(({ each }) => each);
+}
+
+/** What holds for each set of validators, that of genesis and that after a step. */
+async function checkSet(validators) {
+    const count = validators.length;
+    need(count > 0 && count <= MOST_VALIDATORS, `a set has no validators, or more than ${MOST_VALIDATORS}`);
+    need(new Set(validators.map(({ publicKey }) => publicKey)).size === count, "a validator is in a set twice");
+    need(validators.every((each) => each.power > 0n && each.power <= MOST_INTEGER), "a validator has no such power");
+    need(validators.every(({ publicKey }) => isUsablePoint(publicKey)), "a validator's key is of small order");
+    const ordered = await inOrder(validators);
+    need(validators.every((each, i) => each === ordered[i]), "validators are not in CometBFT's order");
+}
+
+function setHash(validators) {
+    return merkleRoot(validators.map(({ publicKey, power: weight }) => `0a220a20${publicKey}10${varint(weight)}`));
+}
+
+/** A precommit as it is signed, up to the time, which is each validator's own. */
+function voteUntilTime(part, height, headerHash) {
+    const [round, parts] = [readInteger(part, "round"), readObject(part, "parts")];
+    const partsHash = readBytes(parts, "hash");
+    const partsId = numberField("08", readInteger(parts, "total")) + (partsHash && field("12", partsHash));
+    const atRound = round > 0n ? `19${littleEndian(round)}` : "";
+    return `080211${littleEndian(height)}${atRound}${field("22", `0a20${headerHash}${field("12", partsId)}`)}`;
+}
+
+/** Checks a header of CometBFT's: builds the leaves that matter, and compares. The others may be anything. */
+async function checkSigned(part, validators, { engineId, digest }) {
+    const leaves = readList(part, "header", 14).map((leaf) => unhex(leaf, "a leaf of a signed header"));
+    need(leaves.length === 14, "a signed header does not have 14 leaves");
+    need(
+        leaves[1] === field("0a", engineId),
+        `signed for another chain, or another genesis.json than this one of 0x${digest}`,
+    );
+    const digits = bytesOf(leaves[2].slice(2, 20));
+    const height = digits.reduceRight((sum, byte) => (sum << 7n) | BigInt(byte & 127), 0n);
+    // Written again to compare, so that only the shortest varint passes.
+    need(height > 0n && height < 2n ** 63n && leaves[2] === `08${varint(height)}`, "a signed header has no height");
+    need(leaves[7] === `0a20${await setHash(validators)}`, "signed by other validators");
+    const untilTime = voteUntilTime(part, height, await merkleRoot(leaves));
+    const [signers, total] = [[], sumOfPower(validators)];
+    let last = -1n;
+    for (const row of readObjects(part, "signatures", MOST_VALIDATORS)) {
+        const number = readInteger(row, "validator");
+        const isNext = number > last && number < BigInt(validators.length);
+        need(isNext, "a signature is there twice, is not in order, or is nobody's");
+        const signer = validators[Number(number)];
+        const time = numberField("08", readInteger(row, "seconds")) + numberField("10", readInteger(row, "nanos"));
+        const vote = field("", untilTime + field("2a", time) + field("32", engineId));
+        // One wrong signature refuses the file, even if the others suffice.
+        const isRight = await isSigned(signer.publicKey, vote, readBytes(row, "signature", 64));
+        need(isRight, `the signature of 0x${signer.publicKey} is wrong`);
+        signers.push(signer);
+        last = number;
     }
-    const { report } = await checkSigned(signed, validators, engineId, above);
-    need(signed.header[10] === `0a20${head.hash}`, "the validators signed another block");
-    return { ...report, steps: steps.length, everybodyHasTheKey };
+    const signed = sumOfPower(signers);
+    need(3n * signed > 2n * total, `only ${signed} of ${total} of the voting power signed`);
+    return { leaves, height, signers, power: signed, of: total };
 }
-// What a block holds: payments and changes. A proof has the fields of the genesis and of the file, and its head.
-const HEADER = Object.entries({ previousHash: 32, uncles: 32, proposer: 20, stateRoot: 32, transactionsRoot: 32,
-    receiptsRoot: 32, bloom: 256, difficulty: 0, height: -8, gasLimit: -8, gasUsed: -8, time: -8, extra: 18,
-    mixHash: 32, nonce: 8, baseFeePerGas: -32 });
+
+const sumOfPower = (validators) => validators.reduce((sum, each) => sum + each.power, 0n);
+
+/** Who signed the head. Each set of validators signs the next one, from genesis on; the last one, the head. */
+async function checkCertificate(certificate, genesis, head) {
+    let [validators, above, everybodyHasTheKey] = [genesis.validators, 0n, genesis.everybodyHasTheKey];
+    const steps = readObjects(certificate, "steps");
+    for (const step of steps) {
+        const { leaves, height } = await checkSigned(readObject(step, "signed"), validators, genesis);
+        need(height > above, "the heights of steps do not ascend");
+        above = height;
+        validators = readObjects(step, "validators", MOST_VALIDATORS).map((row) => ({
+            publicKey: readBytes(row, "publicKey", 32),
+            power: readInteger(row, "power"),
+        }));
+        await checkSet(validators);
+        need(leaves[8] === `0a20${await setHash(validators)}`, "the next validators are not the signed ones");
+        // Else every header that they sign would be a step.
+        need(leaves[7] !== leaves[8], "a step changes nothing");
+        everybodyHasTheKey ||= hasDevSigner(validators);
+    }
+    const signed = await checkSigned(readObject(certificate, "signed"), validators, genesis);
+    need(signed.height > above, "the signed header is not above the steps");
+    need(signed.leaves[10] === `0a20${head.hash}`, "the validators signed another block");
+    return {
+        by: signed.signers.map(({ publicKey }) => publicKey),
+        validators: validators.length,
+        power: signed.power,
+        of: signed.of,
+        steps: steps.length,
+        everybodyHasTheKey,
+    };
+}
+
+// ------------------------------------------------------------------------------------------------------- Headers
+// What Ethereum has and Cairn has not (uncles, logs, difficulty, nonce) is always the same.
+
+const NO_UNCLES = keccak256("c0");
+
 function readHeader(header, { chainId }) {
-    const items = rlpList(header);
-    const block = Object.fromEntries(HEADER.map(([name, size], i) => [name, field(items[i], size)]));
-    const isOurs = block.extra.startsWith(`${ascii("cairn")}03${fixed(chainId, 8)}`) && items.length === HEADER.length;
-    need(isOurs && block.uncles + block.bloom + block.nonce === keccak256("c0") + "0".repeat(528), "a foreign header");
-    return { ...block, header, hash: keccak256(header), transactionCount: integer(block.extra.slice(28)) };
-}
-async function checkBlock(proof, { header, history: path }, later = proof.head) { // Is it that, or in its history?
-    const [block, isSame] = [readHeader(header, proof), header === later.header && path.length === 0];
-    if (!isSame) await checkIncluded("block", block.hash, block.height, later.height, path, later.mixHash);
+    const items = readRlpList(header);
+    need(items.length === 16, "a header does not have sixteen fields");
+    const isEmpty =
+        bytesItem(items[1], 32) === NO_UNCLES &&
+        bytesItem(items[6], 256) === "00".repeat(256) &&
+        bytesItem(items[7], 0) === "" &&
+        bytesItem(items[14], 8) === "00".repeat(8);
+    need(isEmpty, "an unused field of a header is set");
+    // cairn, the version of the format, the chain id, and how many transactions there are.
+    const extra = bytesItem(items[12], 18);
+    need(extra.startsWith(`${ascii("cairn")}03${fixed(chainId, 8)}`), "a header is of another chain or format");
+    const block = {
+        header,
+        hash: keccak256(header),
+        previousHash: bytesItem(items[0], 32),
+        proposer: bytesItem(items[2], 20),
+        stateRoot: bytesItem(items[3], 32),
+        transactionsRoot: bytesItem(items[4], 32),
+        receiptsRoot: bytesItem(items[5], 32),
+        height: uintItem(items[8], 8),
+        gasLimit: uintItem(items[9], 8),
+        gasUsed: uintItem(items[10], 8),
+        time: uintItem(items[11], 8),
+        mixHash: bytesItem(items[13], 32),
+        baseFeePerGas: uintItem(items[15], 32),
+        transactionCount: integer(extra.slice(28)),
+    };
+    need(block.height > 0n || block.transactionCount === 0n, "block 0 has transactions");
     return block;
 }
-async function checkPayment({ chainId }, { transaction: raw, index, path }, block) {
-    const [hash, type] = [keccak256(raw), raw < "03" ? Number.parseInt(raw.slice(0, 2), 16) : 0];
-    await checkIncluded("payment", hash, index, block.transactionCount, path, block.transactionsRoot);
-    const fields = rlpList(type ? raw.slice(2) : raw);
-    const [body, [v, r, s]] = [fields.slice(0, -3), fields.slice(-3).map((item) => field(item, -32))];
-    const id = fixed(chainId, 8).replace(/^(00)+/, "");
-    const digest = keccak256(type ? fixed(type, 1) + rlp(body) : rlp([...body, id, "", ""]));
-    const isOurs = fields.length === [9, 11, 12][type] && (!type || (body.shift() === id && Array.isArray(body.pop())));
-    const [nonce, maxTip, maxFee] = [field(body[0], -8), field(body[1], -32), field(body[type || 1], -32)];
-    const [gas, to, value, data] = body.slice(-4).map((item, i) => field(item, [-8, 20, -32, item.length / 2][i]));
-    need(isOurs && data.length <= 512 && maxTip <= maxFee, "a payment that no block of this chain can hold");
-    const gasPrice = type === 2 && block.baseFeePerGas + maxTip < maxFee ? block.baseFeePerGas + maxTip : maxFee;
-    const fee = gasPrice * bytesOf(data).reduce((sum, byte) => sum + (byte ? 16n : 4n), 21000n);
-    const from = signerOf(digest, r, s, type ? v : v - 2n * chainId - 35n);
-    return { from, to, value, data, fee, nonce, hash, index, type, gas, gasPrice, maxFee, maxTip };
+
+/** The head itself, with the same bytes and an empty path, or an ancestor of it. */
+async function checkBlock({ genesis, head }, part) {
+    const [block, path] = [readHeader(readBytes(part, "header"), genesis), readPath(part, "history")];
+    if (block.header !== head.header || path.length > 0) {
+        await checkLeaf("block", block.hash, block.height, head.height, path, head.mixHash);
+    }
+    return block;
 }
-const holding = (held) => ({ balance: integer(held.slice(0, 64)), nonce: integer(held.slice(64)) }); // In all leaves.
-async function checkChange(proof, { block: given, leaf, index, count, path }) { // Touched at -1 is never.
-    const block = await checkBlock(proof, given);
-    await checkIncluded("change", leaf, index, count, path, block.receiptsRoot);
-    const [owner, before, held, after] = /^(.{40})(.{16})(.{80})(.{80})$/.exec(leaf).slice(1);
-    need(owner === proof.address, "the proof is about another account");
-    return { block, touched: before === "f".repeat(16) ? -1n : integer(before), held, after };
+
+// ------------------------------------------------------------------------------------------------------ Payments
+
+async function checkPayment({ genesis }, part, block) {
+    const [raw, index, path] = [readBytes(part, "transaction"), readInteger(part, "index"), readPath(part, "path")];
+    const hash = keccak256(raw);
+    await checkLeaf("payment", hash, index, block.transactionCount, path, block.transactionsRoot);
+    return { ...readTransaction(raw, genesis.chainId, block.baseFeePerGas), hash, index };
 }
-async function checkEnd(proof, change, height) { // After that height: by the next change, or by the state at the head.
-    const [{ state, address, head }, end] = [proof, change && (await checkChange(proof, change))];
-    need(change ? !state && end.block.height > height : state, "there is not one of a later change and the state");
-    if (change) return end;
-    await checkIncluded("account", state.leaf, state.number, state.size, state.path, head.stateRoot);
-    const [owner, held, touched, next] = /^(.{40})(.{80})(.{16})(.{40})$/.exec(state.leaf).slice(1);
-    const isGap = owner < next ? owner < address && address < next : owner < address || address < next;
-    need(state.number > 0n && (owner === address || isGap), "the proof is about another account");
-    return owner === address ? { touched: integer(touched), held } : { touched: -1n, held: "0".repeat(80) };
+
+/** A transfer of Ethereum's, legacy or of type 1 or 2, and who signed it. */
+function readTransaction(raw, chainId, baseFee) {
+    const type = raw.startsWith("01") ? 1 : raw.startsWith("02") ? 2 : 0;
+    const fields = readRlpList(type ? raw.slice(2) : raw);
+    need(fields.length === [9, 11, 12][type], "a payment does not have the fields of one");
+    const [body, [v, r, s]] = [fields.slice(0, -3), fields.slice(-3)];
+    if (type) {
+        need(uintItem(body[0], 8) === chainId, "a payment is for another chain");
+        need(Array.isArray(body.at(-1)), "a payment has no access list"); // `readRlpList` takes an empty one only.
+    }
+    const chain = chainId.toString(16);
+    const legacy = [...body, chain.length % 2 ? `0${chain}` : chain, "", ""];
+    const digest = keccak256(type ? raw.slice(0, 2) + encodeRlp(body) : encodeRlp(legacy));
+    const parity = type ? uintItem(v, 1) : uintItem(v, 8) - 35n - 2n * chainId;
+    // A legacy payment has one price, as has type 1; type 2 has a tip and the most that it pays.
+    const rest = type ? body.slice(1, -1) : body;
+    const [nonce, prices] = [uintItem(rest[0], 8), rest.slice(1, -4).map((price) => uintItem(price))];
+    const [limit, to, amount, data] = rest.slice(-4);
+    const [maxTip, maxFee] = [prices[0], prices.at(-1)];
+    need(maxTip <= maxFee, "the tip of a payment is above the most that it pays");
+    const isData = typeof data === "string" && sizeOf(data) <= MOST_DATA_BYTES;
+    need(isData, `the data of a payment has more than ${MOST_DATA_BYTES} bytes`);
+    const gasPrice = type === 2 && baseFee + maxTip < maxFee ? baseFee + maxTip : maxFee;
+    const used = bytesOf(data).reduce((sum, byte) => sum + (byte ? 16n : 4n), 21000n);
+    return {
+        from: recover(digest, uintItem(r), uintItem(s), parity),
+        to: bytesItem(to, 20),
+        value: uintItem(amount),
+        data,
+        fee: gasPrice * used,
+        nonce,
+        type,
+        gas: uintItem(limit, 8),
+        gasPrice,
+        maxFee,
+        maxTip,
+    };
 }
-async function checkEntry(proof, given, { block, held, after }) { // With all payments of the block that name it.
-    const [end, payments] = [holding(after), await Promise.all(given.map((part) => checkPayment(proof, part, block)))];
-    need(payments.every(({ index }, i) => i === 0 || index > payments[i - 1].index), "the payments are not in order");
-    let { balance, nonce } = holding(held);
+
+// ------------------------------------------------------------------------------------------------------ Accounts
+// A touch is the height of the block that touched an account last, and what the account has held since.
+
+const NEVER = -1n;
+const NOTHING = { height: NEVER, balance: 0n, nonce: 0n };
+const readTouch = (height, held) => ({ height, balance: integer(held.slice(0, 64)), nonce: integer(held.slice(64)) });
+const isSame = (one, other) =>
+    one.height === other.height && one.balance === other.balance && one.nonce === other.nonce;
+
+/** What genesis decides: an account begins with what `alloc` gives, in block 0, or with nothing. */
+function checkStart({ genesis }, address, touch) {
+    const given = genesis.alloc.get(address) ?? 0n;
+    if (touch.height === NEVER) {
+        need(given === 0n, "alloc of genesis.json gives the account coins, and no block touched it");
+        need(isSame(touch, NOTHING), "the account held something before any block touched it");
+    } else if (touch.height === 0n) {
+        need(given > 0n, "block 0 touched an account to which alloc of genesis.json gives nothing");
+        const isGiven = touch.balance === given && touch.nonce === 0n;
+        need(isGiven, "block 0 gives the account something else than alloc of genesis.json");
+    }
+}
+
+/** What a block did to an account. */
+async function checkChange(proof, part, address) {
+    const block = await checkBlock(proof, readObject(part, "block"));
+    const [leaf, path] = [readBytes(part, "leaf", 108), readPath(part, "path")];
+    await checkLeaf("change", leaf, readInteger(part, "index"), readInteger(part, "count"), path, block.receiptsRoot);
+    const [owner, touched, before, after] = /^(.{40})(.{16})(.{80})(.{80})$/.exec(leaf).slice(1);
+    need(owner === address, "a change is of another account");
+    const change = {
+        block,
+        before: readTouch(touched === "f".repeat(16) ? NEVER : integer(touched), before),
+        after: readTouch(block.height, after),
+    };
+    if (block.height > 0n) checkStart(proof, address, change.before);
+    else need(isSame(change.before, NOTHING), "an account held something before block 0");
+    checkStart(proof, address, change.after);
+    return change;
+}
+
+/** The account under the head: its own leaf, or the one that shows that there is none. */
+async function checkState(proof, address) {
+    const part = readObject(proof.file, "state");
+    const [leaf, number, path] = [readBytes(part, "leaf", 88), readInteger(part, "number"), readPath(part, "path")];
+    need(number > 0n, "leaf 0 is the record of the validators, and no account");
+    await checkLeaf("account", leaf, number, readInteger(part, "size"), path, proof.head.stateRoot);
+    const [owner, held, touched, next] = /^(.{40})(.{80})(.{16})(.{40})$/.exec(leaf).slice(1);
+    let touch = NOTHING;
+    if (owner === address) {
+        touch = readTouch(integer(touched), held);
+    } else {
+        // Accounts form a circle in the order of addresses: there is none between one and the next.
+        const [isAbove, isBelow] = [owner < address, address < next];
+        need(owner < next ? isAbove && isBelow : isAbove || isBelow, "the leaf says nothing of this account");
+    }
+    checkStart(proof, address, touch);
+    return touch;
+}
+
+/** The touch that a later change of the account names. */
+async function checkTouchBefore(proof, key, address, height) {
+    const { block, before } = await checkChange(proof, readObject(proof.file, key), address);
+    need(block.height > height, `${key} is not above the height`);
+    return before;
+}
+
+// ------------------------------------------------------------------------------------------- What each file proves
+
+async function checkAccount(proof) {
+    const { file, head } = proof;
+    const [address, height] = [readBytes(file, "address", 20), readInteger(file, "height")];
+    need(height <= head.height, "the height is above the signed block");
+    need(has(file, "state") !== has(file, "change"), "there must be one of state and change");
+    const touch = has(file, "state")
+        ? await checkState(proof, address)
+        : await checkTouchBefore(proof, "change", address, height);
+    need(touch.height <= height, "the account was touched after that height");
+    return { address, height, exists: touch.height !== NEVER, balance: touch.balance, nonce: touch.nonce };
+}
+
+async function checkStatement(proof) {
+    const { file, head } = proof;
+    const [address, from, to] = [readBytes(file, "address", 20), readInteger(file, "from"), readInteger(file, "to")];
+    need(from <= to && to <= head.height, "from, to and the signed block are not in order");
+    const rows = readObjects(file, "changes");
+    const changes = await Promise.all(rows.map((row) => checkChange(proof, row, address)));
+    let above = from - 1n;
+    for (const { block } of changes) {
+        need(block.height > above && block.height <= to, "changes are not in order, or not within from and to");
+        above = block.height;
+    }
+    // Each change names the touch before it, and the end names the last: so none is left out.
+    need(has(file, "state") !== has(file, "next"), "there must be one of state and next");
+    const end = has(file, "state")
+        ? await checkState(proof, address)
+        : await checkTouchBefore(proof, "next", address, to);
+    const links = [...changes.map(({ before }) => before), end];
+    need(links[0].height < from, "a change before the first one is left out");
+    const isLinked = changes.every(({ after }, i) => isSame(after, links[i + 1]));
+    need(isLinked, "a change is left out, or does not follow");
+    const entries = await Promise.all(changes.map((change, i) => checkEntry(proof, rows[i], change, address)));
+    const holding = ({ balance, nonce }) => ({ balance, nonce });
+    return { address, from, to, opening: holding(links[0]), closing: holding(end), entries };
+}
+
+/** A change, explained by payments: those that the account sent, and as much as it received. */
+async function checkEntry(proof, part, { block, before, after }, address) {
+    const rows = readObjects(part, "payments");
+    const payments = await Promise.all(rows.map((row) => checkPayment(proof, row, block)));
+    let { balance, nonce } = before;
+    let last = -1n;
     for (const payment of payments) {
-        const [isSent, isReceived] = [payment.from === proof.address, payment.to === proof.address];
-        need(isSent ? payment.nonce === nonce : isReceived, "a payment of others is there, or a sent one is left out");
-        if (isSent) [balance, nonce] = [balance - payment.value - payment.fee, nonce + 1n];
-        if (isReceived) balance += payment.value;
+        need(payment.index > last, "the payments are not in order");
+        last = payment.index;
+        need(address === payment.from || address === payment.to, "a payment is between others");
+        if (payment.from === address) {
+            need(payment.nonce === nonce, "a payment is left out: the nonces do not follow");
+            [balance, nonce] = [balance - payment.value - payment.fee, nonce + 1n];
+        }
+        if (payment.to === address) balance += payment.value;
     }
-    const [rest, source] = [end.balance - balance, block.transactionCount ? "feesOfTheBlock" : "setNotPaid"];
-    const isExplained = rest === 0n || source === "setNotPaid" || (block.proposer === proof.address && rest > 0n);
-    need(nonce === end.nonce && isExplained, "the payments do not add up to the change of the account");
-    return { height: block.height, time: block.time, ...end, payments, ...(rest && { [source]: rest }) };
+    need(nonce === after.nonce, "a payment is left out: the nonce changed by more");
+    const rest = after.balance - balance;
+    const source = rest === 0n ? {} : { [sourceOf(proof, rest, block, address)]: rest };
+    return { height: block.height, time: block.time, balance: after.balance, nonce, payments, ...source };
 }
-// What files prove, by kind. The block of a file that has one is checked before.
+
+/** Where money comes from that no payment brought, or goes to. There are three places, and no other. */
+function sourceOf(proof, rest, block, address) {
+    if (block.height === 0n) return "givenByGenesis"; // `checkStart` has compared it.
+    if (block.transactionCount > 0n) {
+        const isEarned = rest > 0n && block.proposer === address;
+        need(isEarned, "the payments do not add up to the change of the account");
+        return "feesOfTheBlock";
+    }
+    need(proof.genesis.isDev, "a balance changed without a payment, which only a dev chain may do");
+    proof.cautions.add("balances were set by hand");
+    return "setByHand";
+}
+
+/** The newer history begins with the older one. */
+async function checkHistory(proof) {
+    const { file, genesis } = proof;
+    const first = readHeader(readBytes(file, "first"), genesis);
+    const second = await checkBlock(proof, readObject(file, "second"));
+    const [inclusion, consistency] = [readPath(file, "inclusion"), readPath(file, "consistency")];
+    await checkLeaf("first block", first.hash, first.height, second.height, inclusion, second.mixHash);
+    await checkConsistency(first, second, consistency);
+    return { first, second };
+}
+
 const KINDS = {
-    finality: ({ block }) => ({ block }),
-    receipt: async (proof) => ({ block: proof.block, payment: await checkPayment(proof, proof.payment, proof.block) }),
-    async account(proof) {
-        const { touched, held } = await checkEnd(proof, proof.change, proof.height);
-        need(proof.height <= proof.head.height && touched <= proof.height, "the account was touched after that height");
-        return { address: proof.address, height: proof.height, exists: touched >= 0n, ...holding(held) };
+    "cairn-finality-1": async (proof) => ({ block: await checkBlock(proof, readObject(proof.file, "block")) }),
+    "cairn-receipt-1": async (proof) => {
+        const block = await checkBlock(proof, readObject(proof.file, "block"));
+        return { block, payment: await checkPayment(proof, readObject(proof.file, "payment"), block) };
     },
-    async statement(proof) { // Each change names the one before it, and the end names the last.
-        const { address, from, to, changes, next, head } = proof;
-        const seen = await Promise.all([...changes.map((part) => checkChange(proof, part)), checkEnd(proof, next, to)]);
-        const isNext = ({ touched, held }, last) => touched === last.block.height && held === last.after;
-        need(seen.every((each, i) => (i ? isNext(each, seen[i - 1]) : each.touched < from)), "a change is left out");
-        const isWithin = ({ block, touched }) => block.height > touched && block.height >= from && block.height <= to;
-        need(from <= to && to <= head.height && seen.slice(0, -1).every(isWithin), "not all is within the statement");
-        const entries = await Promise.all(changes.map((part, i) => checkEntry(proof, part.payments, seen[i])));
-        return { address, from, to, opening: holding(seen[0].held), closing: holding(seen.at(-1).held), entries };
-    },
-    async history(proof) { // The newer one begins with the older one.
-        const [first, path] = [readHeader(proof.first, proof), proof.consistency];
-        const [second, { height, mixHash }] = [await checkBlock(proof, proof.second), first];
-        await checkIncluded("block", first.hash, height, second.height, proof.inclusion, second.mixHash);
-        if (height === 0n && path.length === 0 && mixHash === EMPTY_ROOT) return { first, second };
-        const level = BigInt(/0*$/.exec(height.toString(2))[0].length);
-        // Where the older tree is a whole one, it is a node of the newer one, and the path leaves it out.
-        const [start, ...rest] = height === 1n << level ? [mixHash, ...path] : path;
-        const [old, now] = await climb((height >> level) - 1n, ((second.height - 1n) >> level) + 1n, start, rest);
-        need(height > 0n && old === mixHash && now === second.mixHash, "history: the newer one begins otherwise");
-        return { first, second };
-    },
+    "cairn-account-1": checkAccount,
+    "cairn-statement-1": checkStatement,
+    "cairn-history-1": checkHistory,
 };
-async function checkDescendants(proof, at, witness) { // One is trusted, or the head is. One is witnessed.
-    const [{ head, digest, descendants = [] }, nameOf] = [proof, ({ height, hash }) => `${height}:0x${hash}`];
-    let [isFound, isWitnessed] = [at === undefined || at === nameOf(head), witness === undefined];
-    for (const { header, history: path, witnesses } of descendants) {
-        const later = readHeader(header, proof);
-        await checkBlock(proof, { header: head.header, history: path }, later);
-        isFound ||= at === nameOf(later);
-        const message = `${ascii("cairn witness 1")}00${digest}${fixed(later.height, 8)}${later.hash}`;
-        for (const { publicKey: key, signature } of witnesses)
-            isWitnessed ||= `0x${key}` === witness && (await isSigned(key, message, signature));
+
+/** The head and its descendants, all checked. Throws unless the witness, if there is one, has signed one. */
+async function checkDescendants({ file, genesis, head }, witness) {
+    const blocks = [head];
+    let isWitnessed = witness === undefined;
+    for (const part of has(file, "descendants") ? readObjects(file, "descendants", MOST_DESCENDANTS) : []) {
+        const [block, path] = [readHeader(readBytes(part, "header"), genesis), readPath(part, "history")];
+        if (block.header !== head.header || path.length > 0) {
+            await checkLeaf("descendant", head.hash, head.height, block.height, path, block.mixHash);
+        }
+        blocks.push(block);
+        const message = `${ascii("cairn witness 1")}00${genesis.digest}${fixed(block.height, 8)}${block.hash}`;
+        for (const row of readObjects(part, "witnesses", MOST_WITNESSES)) {
+            const [key, signature] = [readBytes(row, "publicKey", 32), readBytes(row, "signature", 64)];
+            // A wrong one counts for nothing, but refuses nothing: whoever passes a file on may add any.
+            if (!isWitnessed && `0x${key}` === witness) isWitnessed = await isSigned(key, message, signature);
+        }
     }
-    need(isFound, "the trusted block is not in the file");
     need(isWitnessed, "the witness did not sign a block of the file");
+    return blocks;
 }
-export async function checkFile(given, fileText, { at, witness } = {}) {
+
+async function report(given, fileText, at, witness) {
+    const genesis = given instanceof Uint8Array ? await readGenesis(given) : given;
+    const file = readJson(fileText);
+    const format = member(file, "format");
+    need(typeof format === "string" && has(KINDS, format), "the file is of no known format");
+    const certificate = readObject(file, "certificate");
+    const head = readHeader(readBytes(certificate, "header"), genesis);
+    const proof = { genesis, file, head, cautions: new Set() };
+    const blocks = await checkDescendants(proof, witness?.toLowerCase());
+    const names = blocks.map(({ height, hash }) => `${height}:0x${hash}`);
+    need(at === undefined || names.includes(at.toLowerCase()), "the trusted block is not in the file");
+    const signed =
+        at === undefined ? await checkCertificate(certificate, genesis, head) : { by: "not looked at: --at" };
+    if (signed.everybodyHasTheKey) proof.cautions.add("everybody has the key of one who signs");
+    const proven = await KINDS[format](proof);
+    const chain = { id: genesis.chainId, genesis: genesis.digest };
+    return { kind: format.slice(6, -2), ...proven, head, signed, chain, cautions: [...proof.cautions] };
+}
+
+/** What the file proves, with the bytes of genesis.json, or what `readGenesis` made of them. */
+export async function checkFile(genesis, fileText, { at, witness } = {}) {
     need(globalThis.crypto?.subtle, "browsers check signatures only on pages from https or localhost");
     try {
-        const [genesis, json] = [given instanceof Uint8Array ? await readGenesis(given) : given, readJson(fileText)];
-        const kind = Object.keys(KINDS).find((name) => json.format === `cairn-${name}-1`);
-        need(kind, "the file is of no known format");
-        const proof = { ...genesis, ...read(json, { ...ALL, ...SHAPES[kind] }) };
-        proof.head = readHeader(proof.certificate.header, genesis);
-        await checkDescendants(proof, at, witness);
-        const signed = at ? { by: "not looked at: --at" } : await checkSignatures(read(json.certificate, STEPS), proof);
-        if (proof.block) proof.block = await checkBlock(proof, proof.block);
-        return { kind, ...(await KINDS[kind](proof)), head: proof.head, signed };
+        return await report(genesis, fileText, at, witness);
     } catch (failure) {
         throw failure instanceof NotProven ? failure : new NotProven(`it cannot be read: ${failure}`);
     }
 }
-// The command. For people, bytes begin with 0x, and of a block there is what names it.
+
+// --------------------------------------------------------------------------------------------------- The command
+
+/** For people, bytes begin with 0x, and of a block there is what names it. */
 function shown(_, value) {
     if (value?.header) return { height: value.height, time: value.time, hash: value.hash };
-    return typeof value === "bigint" ? value.toString() : value?.match?.(/^[0-9a-f]*$/) ? `0x${value}` : value;
+    if (typeof value === "bigint") return value.toString();
+    return typeof value === "string" && /^[0-9a-f]*$/.test(value) ? `0x${value}` : value;
 }
-const { readFileSync, realpathSync } = globalThis.process?.versions?.node ? await import("node:fs") : {};
-if (realpathSync && process.argv[1] && import.meta.url === new URL(realpathSync(process.argv[1]), "file:").href) {
-    process.removeAllListeners("warning"); // Node.js 20 calls Ed25519 in WebCrypto experimental.
-    process.stdout.on("error", () => {}); // Who reads may stop early.
-    const [{ parseArgs }, text] = [await import("node:util"), { type: "string" }];
+
+/** What is printed first: whether it is a proof. */
+function headline({ cautions, signed }) {
+    if (cautions.length > 0) return `VALID, BUT NO PROOF: ${cautions.join("; ")}`;
+    if (signed.power === undefined) return "PROVEN by the block that you trust: no validator's signature was looked at";
+    return "PROVEN";
+}
+
+async function main({ readFileSync, statSync }, { parseArgs }) {
+    const text = { type: "string" };
     try {
         const { values, positionals } = parseArgs({ allowPositionals: true, options: { at: text, witness: text } });
         need(positionals.length === 2, "usage: verify.mjs GENESIS FILE [--at HEIGHT:HASH] [--witness KEY]");
-        const [genesis, file] = positionals.map((path) => readFileSync(path));
-        const report = JSON.stringify(await checkFile(genesis, file.toString("latin1"), values), shown, 2);
-        console.log(report.replace(/"(\d+)"/g, "$1")); // Integers of any size.
+        const [genesis, file] = positionals;
+        need(statSync(file).size <= MOST_FILE_BYTES, `the file has more than ${MOST_FILE_BYTES} bytes`);
+        const found = await checkFile(readFileSync(genesis), readFileSync(file, "latin1"), values);
+        // Integers of any size are written without quotes.
+        console.log(`${headline(found)}\n${JSON.stringify(found, shown, 2).replace(/"(\d+)"/g, "$1")}`);
     } catch (failure) {
         console.log(`NOT PROVEN: ${failure.message}`);
         process.exitCode = 1;
+    }
+}
+
+if (globalThis.process?.versions?.node) {
+    const fs = await import("node:fs");
+    if (process.argv[1] && import.meta.url === new URL(fs.realpathSync(process.argv[1]), "file:").href) {
+        process.removeAllListeners("warning"); // Node.js 20 calls Ed25519 in WebCrypto experimental.
+        process.stdout.on("error", () => {}); // Who reads may stop early.
+        await main(fs, await import("node:util"));
     }
 }

@@ -2,348 +2,944 @@
 
     python verify.py GENESIS FILE [--at HEIGHT:HASH] [--witness KEY]
 
-Prints what is proven as JSON, or `NOT PROVEN: reason` and exits with 1. docs/formats.md defines the files.
-With --at, a block that you trust, signatures are not looked at. --witness: the public key of one who must have signed.
+The first line is PROVEN, or VALID, BUT NO PROOF with the reason; what holds follows as JSON. Or the only line is NOT
+PROVEN with the reason, and the exit code is 1. With --at, a block that you trust, no signature of validators is looked
+at. With --witness, the owner of this public key must have signed a block of the file. docs/formats.md has all rules.
 """
+
+from __future__ import annotations
+
 import argparse
 import json
 import os
 import re
-from base64 import b64decode as base64
-from collections import namedtuple
+from base64 import b64decode
 from contextlib import suppress
 from hashlib import sha256, sha512
-from typing import Any
+from typing import Any, NamedTuple
 
-CHANGE_NUMBERS = (20, 28), (28, 60), (60, 68), (68, 100), (100, 108)  # touched before; balance, nonce before and after
-NEVER = -1  # where an account was touched before its first touch
-DEV_SIGNER = bytes.fromhex("61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f")  # everybody has its key
-Header = namedtuple("Header", "raw hash height time proposer state payments changes history count base_fee")
 Json = dict[str, Any]
-Numbers = tuple[int, ...]  # a point of a curve, or balance and nonce
-class NotProven(Exception): """Whatever the input is, `verify` returns a report or raises this: what does not hold."""
-def need(holds: Any, why: str) -> None:
-    if not holds: raise NotProven(why)
 
-# JSON by rules that are narrower than its own, so that verifiers in all languages read the same.
-def read_json(file: bytes) -> Json:
-    rest = re.sub(rb'"[ !#-\[\]-~]*"', b"", file)
-    need(not re.search(rb"[^0-9{}\[\]:, \t\n\r]", rest), "the file has a character that the format does not use")
-    for _ in range(32): rest = re.sub(rb"[\[{][^\[\]{}]*[\]}]", b"", rest)
-    need(not re.search(rb"[\[\]{}]", rest), "the file is nested too deeply")
-    # Endless digits would be endless work. -1 is refused wherever a number is read.
-    try: value = json.loads(file, parse_int=lambda digits: int(digits) if len(digits) < 17 else -1)
-    except ValueError: raise NotProven("the file is not JSON") from None
-    return dict(take({"file": value}, "file", dict))
-def take(holder: Json, key: str, kind: Any, size: Any = None) -> Any:
-    """A member of an object. bytes: written in hexadecimal digits; [kind]: a list."""
-    if isinstance(kind, list): return [take({key: item}, key, kind[0], size) for item in take(holder, key, list)]
-    value: Any = holder.get(key)
-    need(type(value) is (str if kind is bytes else kind), f"{key} is missing or has the wrong type")
-    need(kind is not int or 0 <= value < 2**53, f"{key} is not between 0 and 2^53-1")
-    if kind is not bytes: return value
-    need(re.fullmatch("0x(?:[0-9a-f]{2})*", value) and size in (None, len(value) // 2 - 1), f"{key}: wrong hex or size")
-    return bytes.fromhex(value[2:])
 
-# Keccak-256, as on Ethereum. Lane (x, y) of the state is number x + 5 y.
-ROWS = [(n, n - n % 5 + (n + 1) % 5, n - n % 5 + (n + 2) % 5) for n in range(25)]
-CONSTANTS, MOVES, register, x, y = [0] * 24, [(0, 0)] * 25, 1, 1, 0
-for turn in range(24):
-    for bit in range(7):
-        CONSTANTS[turn] |= (register & 1) << (2**bit - 1)
-        register = register << 1 ^ (0x171 if register & 0x80 else 0)
-    MOVES[y + 5 * ((2 * x + 3 * y) % 5)] = (x + 5 * y, (turn + 1) * (turn + 2) // 2 % 64)
-    x, y = y, (2 * x + 3 * y) % 5
+class NotProven(Exception):
+    """Whatever the input is, `verify` returns a report or raises this: what does not hold."""
+
+
+def need(holds: object, why: str) -> None:
+    if not holds:
+        raise NotProven(why)
+
+
+# ------------------------------------------------------------------------------------------------------ Limits
+# The same in all verifiers, so that a file cannot keep one of them busy and pass another.
+
+MOST_FILE_BYTES = 2**28
+MOST_DEPTH = 32  # of lists and objects in each other
+MOST_INTEGER = 2**53 - 1  # each language has these integers exactly
+MOST_BYTES = 1_024  # where the page names no size
+MOST_HASHES = 64  # in a path; no tree is as high
+MOST_VALIDATORS = 1_000
+MOST_DESCENDANTS = 64
+MOST_WITNESSES = 16  # of each descendant
+MOST_DATA_BYTES = 256
+MOST_CHAIN_ID = 2**63 - 37
+MOST_BALANCE = 2**256 - 1
+
+# ------------------------------------------------------------------------------------------------- Keccak-256
+# As on Ethereum. The state has 25 lanes of 64 bits; lane (x, y) is number x + 5 y.
+
+ROUNDS = 24
+RATE_BYTES = 136
+LANE = 2**64 - 1
+
+
+def _round_constants() -> list[int]:
+    """From the shift register of the standard, seven bits for each round."""
+    constants, register = [], 1
+    for _ in range(ROUNDS):
+        constant = 0
+        for bit in range(7):
+            if register & 1:
+                constant |= 1 << (2**bit - 1)
+            register <<= 1
+            if register & 0x100:
+                register ^= 0x171
+        constants.append(constant)
+    return constants
+
+
+def _rotations() -> list[tuple[int, int]]:
+    """For each lane after rho and pi: which lane comes there, and by how many bits it is rotated."""
+    moves, x, y = [(0, 0)] * 25, 1, 0
+    for turn in range(24):
+        here = x + 5 * y
+        x, y = y, (2 * x + 3 * y) % 5
+        moves[x + 5 * y] = (here, (turn + 1) * (turn + 2) // 2 % 64)
+    # The loop has followed the lanes from (1, 0) on, and each has named where the one before it goes.
+    return moves
+
+
+ROUND_CONSTANTS = _round_constants()
+ROTATIONS = _rotations()
+
+
+def rotate(lane: int, bits: int) -> int:
+    return (lane << bits | lane >> (64 - bits)) & LANE
+
+
+def permute(lanes: list[int]) -> list[int]:
+    for constant in ROUND_CONSTANTS:
+        # Theta.
+        columns = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
+        mixed = [columns[(x + 4) % 5] ^ rotate(columns[(x + 1) % 5], 1) for x in range(5)]
+        lanes = [lane ^ mixed[n % 5] for n, lane in enumerate(lanes)]
+        # Rho and pi.
+        lanes = [rotate(lanes[here], bits) for here, bits in ROTATIONS]
+        # Chi, along each row of five.
+        lanes = [
+            lanes[n] ^ (~lanes[n - n % 5 + (n + 1) % 5] & lanes[n - n % 5 + (n + 2) % 5] & LANE) for n in range(25)
+        ]
+        # Iota.
+        lanes[0] ^= constant
+    return lanes
+
+
 def keccak(data: bytes) -> bytes:
-    room, lanes = 136 - len(data) % 136, [0] * 25
-    data += b"\x81" if room == 1 else b"\1" + bytes(room - 2) + b"\x80"
-    for at in range(0, len(data), 8):
-        lanes[at % 136 // 8] ^= int.from_bytes(data[at : at + 8], "little")
-        for constant in CONSTANTS if at % 136 == 128 else []:
-            a, b, c, d, e = (lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5))
-            parity = [(u ^ v << 1 ^ v >> 63) % 2**64 for u, v in ((e, b), (a, c), (b, d), (c, e), (d, a))] * 5
-            turned = [(lanes[here] ^ parity[here]) << turn for here, turn in MOVES]
-            lanes = [(lane | lane >> 64) % 2**64 for lane in turned]
-            lanes = [lanes[here] ^ ~lanes[right] & lanes[further] for here, right, further in ROWS]
-            lanes[0] ^= constant
+    room = RATE_BYTES - len(data) % RATE_BYTES
+    data += b"\x81" if room == 1 else b"\x01" + bytes(room - 2) + b"\x80"
+    lanes = [0] * 25
+    for start in range(0, len(data), RATE_BYTES):
+        for n in range(RATE_BYTES // 8):
+            lanes[n] ^= int.from_bytes(data[start + 8 * n : start + 8 * n + 8], "little")
+        lanes = permute(lanes)
     return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
 
-# Two curves. Both additions are complete: no pair of points is a special case.
-ED, ED_ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
-ED_D, ED_Y = -121665 * pow(121666, -1, ED) % ED, 4 * pow(5, -1, ED) % ED
-ED_X = 0x216936D3CD6E53FEC0A4E231FDD6DC5C692CC7609525A7B2C9562D608F25D51A
-SECP, SECP_ORDER = 2**256 - 2**32 - 977, 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-SECP_X = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
-SECP_Y = 0x483ADA7726A3C4655DA4FBFC0E1108A8FD17B448A68554199C47D08FFB10D4B8
-def combine(a: int, p: Numbers, b: int, q: Numbers, add: Any, total: Numbers, field: int) -> Numbers:
-    """a p + b q as x and y; `total` is the neutral point at first."""
-    sums = [total, p, q, add(p, q)]
+
+# ---------------------------------------------------------------------------------------------------- Ed25519
+# Points are x : y : z : t, with t = x y / z. The addition is complete: no pair of points is a special case.
+
+ED = 2**255 - 19
+ED_ORDER = 2**252 + 27742317777372353535851937790883648493
+ED_D = -121665 * pow(121666, -1, ED) % ED
+ED_X, ED_Y = 0x216936D3CD6E53FEC0A4E231FDD6DC5C692CC7609525A7B2C9562D608F25D51A, 4 * pow(5, -1, ED) % ED
+ED_BASE = (ED_X, ED_Y, 1, ED_X * ED_Y % ED)
+Y_OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+SMALL_ORDER_Y = {0, 1, ED - 1, Y_OF_ORDER_8, ED - Y_OF_ORDER_8}
+"""The eight points whose order is 1, 2, 4 or 8 have these y."""
+Point = tuple[int, ...]
+
+
+def combined(a: int, p: Point, b: int, q: Point, add: Any, zero: Point) -> Point:
+    """a p + b q, by doubling."""
+    sums, total = (zero, p, q, add(p, q)), zero
     for bit in range(255, -1, -1):
         total = add(add(total, total), sums[(a >> bit & 1) + 2 * (b >> bit & 1)])
-    need(total[2] != 0, "no key can have made this signature")
-    return total[0] * pow(total[2], -1, field) % field, total[1] * pow(total[2], -1, field) % field
-def ed_add(p: Numbers, q: Numbers) -> Numbers:
+    return total
+
+
+def ed_add(p: Point, q: Point) -> Point:
     a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
     c, d = 2 * p[3] * q[3] % ED * ED_D, 2 * p[2] * q[2]
     e, f, g, h = (b - a) % ED, (d - c) % ED, (d + c) % ED, (b + a) % ED
     return e * f % ED, g * h % ED, f * g % ED, e * h % ED
-def ed25519(key: bytes, message: bytes, signature: bytes) -> bool:
-    """RFC 8032 without the cofactor, as Go, OpenSSL and WebCrypto do it: the bytes of S B - k A must be R."""
-    s, y = int.from_bytes(signature[32:], "little"), int.from_bytes(key, "little") % 2**255
+
+
+def ed_y(encoded: bytes) -> int:
+    """The lower 255 bits; the highest one is the parity of x."""
+    return int.from_bytes(encoded, "little") & (2**255 - 1)
+
+
+def is_usable_point(encoded: bytes) -> bool:
+    """A public key or R of small order is a wrong signature, and so is one that another encoding names, y >= p.
+
+    Libraries differ here, and for a key of small order everybody can sign.
+    """
+    y = ed_y(encoded)
+    return y < ED and y not in SMALL_ORDER_Y
+
+
+def ed_decode(encoded: bytes) -> Point | None:
+    """RFC 8032, 5.1.3. None if the curve has no such point."""
+    y, is_odd = ed_y(encoded), encoded[31] >> 7
     square = (y * y - 1) * pow(ED_D * y * y + 1, -1, ED) % ED
     x = pow(square, (ED + 3) // 8, ED)
-    x = x if x * x % ED == square else x * pow(2, (ED - 1) // 4, ED) % ED
-    x = x if x & 1 == key[31] >> 7 else ED - x
-    k = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ED_ORDER
-    a, b = combine(s, (ED_X, ED_Y, 1, ED_X * ED_Y), k, (-x, y, 1, -x * y), ed_add, (0, 1, 1, 0), ED)
-    return s < ED_ORDER and x * x % ED == square and (b | (a & 1) << 255).to_bytes(32, "little") == signature[:32]
-def secp_add(p: Numbers, q: Numbers) -> Numbers:
-    """Algorithm 7 of Renes, Costello and Batina (2015), for y^2 = x^3 + 7."""
+    if x * x % ED != square:
+        x = x * pow(2, (ED - 1) // 4, ED) % ED
+    if x * x % ED != square:
+        return None
+    if x & 1 != is_odd:
+        x = ED - x
+    return x, y, 1, x * y % ED
+
+
+def ed25519(key: bytes, message: bytes, signature: bytes) -> bool:
+    """RFC 8032 without the cofactor, as Go, OpenSSL and WebCrypto have it: the bytes of S B - k A must be R."""
+    r, s = signature[:32], int.from_bytes(signature[32:], "little")
+    if not is_usable_point(key) or not is_usable_point(r) or s >= ED_ORDER:
+        return False
+    a = ed_decode(key)
+    if a is None:
+        return False
+    k = int.from_bytes(sha512(r + key + message).digest(), "little") % ED_ORDER
+    total = combined(s, ED_BASE, k, (-a[0] % ED, a[1], 1, -a[3] % ED), ed_add, (0, 1, 1, 0))
+    inverse = pow(total[2], -1, ED)
+    x, y = total[0] * inverse % ED, total[1] * inverse % ED
+    return (y | (x & 1) << 255).to_bytes(32, "little") == r
+
+
+# -------------------------------------------------------------------------------------------------- secp256k1
+# Points are x : y : z. The addition is complete: algorithm 7 of Renes, Costello and Batina (2015), for y^2 = x^3 + 7.
+
+SECP = 2**256 - 2**32 - 977
+SECP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+SECP_X = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
+SECP_Y = 0x483ADA7726A3C4655DA4FBFC0E1108A8FD17B448A68554199C47D08FFB10D4B8
+
+
+def secp_add(p: Point, q: Point) -> Point:
     xx, yy, zz = 3 * p[0] * q[0] % SECP, p[1] * q[1], 21 * p[2] * q[2]
     xy, yz = (p[0] * q[1] + p[1] * q[0]) % SECP, (p[1] * q[2] + p[2] * q[1]) % SECP
     xz, up, down = 21 * (p[0] * q[2] + p[2] * q[0]) % SECP, (yy + zz) % SECP, (yy - zz) % SECP
     return (xy * down - yz * xz) % SECP, (xx * xz + down * up) % SECP, (up * yz + xx * xy) % SECP
+
+
 def recover(hashed: bytes, r: int, s: int, parity: int) -> str:
-    """The address whose key signed. With s above n/2, anybody could make a second hash for the same payment."""
+    """The address whose key signed.
+
+    `s` is at most half the order: with the other one, anybody could make a second hash for the same payment.
+    """
+    wrong = "the transaction's signature is not valid on this chain"
+    need(parity in (0, 1) and 0 < r < SECP_ORDER and 0 < s <= SECP_ORDER // 2, wrong)
     y = pow(r**3 + 7, (SECP + 1) // 4, SECP)
-    is_point = 0 < r < SECP_ORDER and (y * y - r**3 - 7) % SECP == 0 and parity in (0, 1)
-    need(is_point and 0 < s <= SECP_ORDER // 2, "the transaction's signature is not valid on this chain")
-    point, inverse = (r, y if y & 1 == parity else SECP - y, 1), pow(r, -1, SECP_ORDER)
-    a, b = s * inverse % SECP_ORDER, -int.from_bytes(hashed, "big") * inverse % SECP_ORDER
-    x, y = combine(a, point, b, (SECP_X, SECP_Y, 1), secp_add, (0, 1, 0), SECP)
-    return "0x" + keccak(x.to_bytes(32, "big") + y.to_bytes(32, "big"))[12:].hex()
+    need((y * y - r**3 - 7) % SECP == 0, wrong)
+    point, base = (r, y if y & 1 == parity else SECP - y, 1), (SECP_X, SECP_Y, 1)
+    # The key is (s R - hash B) / r.
+    inverse = pow(r, -1, SECP_ORDER)
+    of_point, of_base = s * inverse % SECP_ORDER, -int.from_bytes(hashed, "big") * inverse % SECP_ORDER
+    total = combined(of_point, point, of_base, base, secp_add, (0, 1, 0))
+    need(total[2] != 0, "no key can have made this signature")
+    inverse = pow(total[2], -1, SECP)
+    key = b"".join((total[n] * inverse % SECP).to_bytes(32, "big") for n in (0, 1))
+    return "0x" + keccak(key)[12:].hex()
 
-# The Merkle tree of RFC 6962. Leaves and nodes are hashed with different first bytes: none passes for the other.
-def node_hash(left: bytes, right: bytes) -> bytes: return sha256(b"\1" + left + right).digest()
+
+# ----------------------------------------------------------------------------------------------- Merkle trees
+# RFC 6962. Leaves and nodes are hashed with different first bytes, so that none passes for the other.
+
+EMPTY_ROOT = keccak(b"\x80")
+"""Ethereum's root of an empty list."""
+
+
+def leaf_hash(data: bytes) -> bytes:
+    return sha256(b"\x00" + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\x01" + left + right).digest()
+
+
 def merkle_root(leaves: list[bytes]) -> bytes:
-    middle = 1 << (len(leaves) - 1).bit_length() >> 1
-    if not middle: return sha256(b"\0" + leaves[0]).digest()
-    return node_hash(merkle_root(leaves[:middle]), merkle_root(leaves[middle:]))
-def climb(index: int, size: int, node: bytes, path: list[bytes]) -> tuple[bytes, bytes]:
-    """The roots above a node: of the leaves up to it, and of all. `path` has the siblings, lowest first."""
-    middle = 1 << (size - 1).bit_length() >> 1
-    need(bool(path) == bool(middle), "a path in a tree is too short or too long")
-    if not middle: return node, node
-    if index < middle:
-        old, new = climb(index, middle, node, path[:-1])
-        return old, node_hash(new, path[-1])
-    old, new = climb(index - middle, size - middle, node, path[:-1])
-    return node_hash(path[-1], old), node_hash(path[-1], new)
+    """Nodes are paired from the left; the last one of an odd number moves up unchanged."""
+    level = [leaf_hash(leaf) for leaf in leaves]
+    while len(level) > 1:
+        above = [node_hash(level[n], level[n + 1]) for n in range(0, len(level) - 1, 2)]
+        level = above + level[len(above) * 2 :]
+    return level[0]
+
+
 def check_leaf(data: bytes, index: int, size: int, path: list[bytes], root: bytes, what: str) -> None:
-    need(index < size and climb(index, size, merkle_root([data]), path)[1] == root, f"the {what} is not in the tree")
+    """Check that `data` is leaf number `index` of a tree of `size` leaves. `path` has the siblings, lowest first."""
+    need(index < size, f"the {what} is not in the tree")
+    node, siblings, last = leaf_hash(data), iter(path), size - 1
+    while last:
+        # The last node of an odd number has no sibling on this level.
+        if index % 2 or index < last:
+            sibling = next(siblings, b"")
+            need(sibling, f"the {what} is not in the tree: the path is too short")
+            node = node_hash(sibling, node) if index % 2 else node_hash(node, sibling)
+        index, last = index // 2, last // 2
+    need(next(siblings, b"") == b"", f"the {what} is not in the tree: the path is too long")
+    need(node == root, f"the {what} is not in the tree")
 
-# RLP, Ethereum's encoding: of bytes, and of lists of them in which a further list is empty.
-def rlp(item: Any) -> bytes:
-    if type(item) is bytes and len(item) == 1 and item[0] < 128: return item
-    first, body = (128, item) if type(item) is bytes else (192, b"".join(map(rlp, item)))
-    size = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
-    return (bytes([first + len(body)]) if len(body) < 56 else bytes([first + 55 + len(size)]) + size) + body
-def rlp_list(raw: bytes) -> list[Any]:
-    items, at = [], 0
+
+def check_consistency(old_size: int, new_size: int, old_root: bytes, new_root: bytes, path: list[bytes]) -> None:
+    """Check that the first leaves of the newer tree are the older tree: RFC 9162, 2.1.4.2."""
+    if old_size == 0:
+        need(path == [] and old_root == EMPTY_ROOT, "the first block has a history, or the consistency is not empty")
+        return
+    # A whole tree is a node of the newer one, and the path does not repeat it.
+    if old_size & (old_size - 1) == 0:
+        path = [old_root, *path]
+    need(path, "the consistency is too short")
+    old_last, new_last = old_size - 1, new_size - 1
+    while old_last % 2:
+        old_last, new_last = old_last // 2, new_last // 2
+    old, new = path[0], path[0]
+    for sibling in path[1:]:
+        need(new_last, "the consistency is too long")
+        if old_last % 2 or old_last == new_last:
+            old, new = node_hash(sibling, old), node_hash(sibling, new)
+            while old_last % 2 == 0 and old_last:
+                old_last, new_last = old_last // 2, new_last // 2
+        else:
+            new = node_hash(new, sibling)
+        old_last, new_last = old_last // 2, new_last // 2
+    need(new_last == 0, "the consistency is too short")
+    need((old, new) == (old_root, new_root), "the older history is not the beginning of the newer one")
+
+
+# --------------------------------------------------------------------------------------------------------- RLP
+# Ethereum's encoding: of strings of bytes, and of lists of them. A list in a list is an access list, and empty.
+
+
+def encode_rlp(item: Any) -> bytes:
+    if isinstance(item, bytes):
+        if len(item) == 1 and item[0] < 0x80:
+            return item
+        short, body = 0x80, item
+    else:
+        short, body = 0xC0, b"".join(encode_rlp(each) for each in item)
+    if len(body) < 56:
+        return bytes([short + len(body)]) + body
+    length = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
+    return bytes([short + 55 + len(length)]) + length + body
+
+
+def read_rlp_list(raw: bytes) -> list[Any]:
+    """The items of a list that is all of `raw`. There is one way to write them: they are written again to compare."""
+
+    def content_of(at: int) -> tuple[int, int]:
+        """Where the content of the item at `at` begins, and its size."""
+        first = raw[at]
+        if first < 0x80:
+            return at, 1
+        size = first & 0x3F
+        if size < 56:
+            return at + 1, size
+        digits = size - 55
+        return at + 1 + digits, int.from_bytes(raw[at + 1 : at + 1 + digits], "big")
+
+    need(raw[:1] >= b"\xc0", "a header or transaction is not a list in RLP")
+    items: list[Any] = []
+    at, _ = content_of(0)
     while at < len(raw):
-        start, size = at + (raw[at] > 127), raw[at] % 64 if raw[at] > 127 else 1
-        if size > 55: start, size = start + size - 55, int.from_bytes(raw[at + 1 : start + size - 55], "big")
-        items.append(raw[start : start + size] if raw[at] < 192 else [])
-        at = start + size if len(items) > 1 else start  # the first is the list itself
-    need(rlp(items[1:]) == raw, "a header or transaction is not canonical RLP")
-    return items[1:]
-def uint(raw: Any, size: int = 32) -> int:
-    need(type(raw) is bytes and len(raw) <= size and raw[:1] != b"\0", "not an integer in RLP")
-    return int.from_bytes(raw, "big")
-def read_header(raw: bytes, chain_id: int) -> Header:
-    items = rlp_list(raw)
-    need(len(items) == 16 and [] not in items, "a header does not have sixteen fields")
-    need([len(items[n]) for n in (0, 2, 3, 4, 5, 12, 13)] == [32, 20, 32, 32, 32, 18, 32], "a header has a wrong size")
-    need([items[n] for n in (1, 6, 7, 14)] == [keccak(b"\xc0"), bytes(256), b"", bytes(8)], "an unused field is set")
-    need(items[12][:14] == b"cairn\3" + chain_id.to_bytes(8, "big"), "a header is of another chain or format")
-    height, _, _, time = (uint(item, 8) for item in items[8:12])
-    known = [raw, keccak(raw), height, time, "0x" + items[2].hex(), *items[3:6], items[13]]
-    return Header._make([*known, int.from_bytes(items[12][14:], "big"), uint(items[15])])
+        start, size = content_of(at)
+        items.append(raw[start : start + size] if raw[at] < 0xC0 else [])
+        at = start + size
+    need(encode_rlp(items) == raw, "a header or transaction is not canonical RLP")
+    return items
 
-# Who signed: CometBFT's headers and votes, in protobuf, where what is zero or empty is left out.
-def field(tag: bytes, value: Any) -> bytes:
-    number, body = (value, b"") if type(value) is int else (len(value), value)
-    while number > 127: tag, number = tag + bytes([number & 127 | 128]), number >> 7
-    return tag + bytes([number]) + body
-def validator(key: bytes, power: Any) -> tuple[int, bytes, bytes]:
-    need(len(key) == 32 and type(power) is int and 0 < power < 2**53, "a validator's key or power is out of range")
-    return -power, sha256(key).digest()[:20], key  # sorted by these, they are in CometBFT's order
-def set_hash(validators: list[tuple[int, bytes, bytes]]) -> bytes:
-    is_set = 0 < len(validators) == len({key for _, _, key in validators}) and validators == sorted(validators)
-    need(is_set, "a validator is there twice, there is none, or they are not in CometBFT's order")
-    return merkle_root([b"\x0a\x22\x0a\x20" + key + field(b"\x10", -minus) for minus, _, key in validators])
+
+def uint(item: Any, most_bytes: int = 32) -> int:
+    """An integer has no leading zeros; 0 is the empty string."""
+    need(isinstance(item, bytes) and len(item) <= most_bytes and item[:1] != b"\x00", "not an integer in RLP")
+    return int.from_bytes(item, "big")
+
+
+# -------------------------------------------------------------------------------------------- How a file is read
+# By rules that are narrower than JSON's own, so that verifiers in all languages read the same.
+
+STRING = re.compile(rb'"[ !#-\[\]-~]*"')
+NOT_PLAIN = re.compile(rb"[^0-9{}\[\]:, \t\n\r]")
+BRACKET = re.compile(rb"[{}\[\]]")
+HEX = re.compile("0x(?:[0-9a-f]{2})*")
+
+
+def read_file(raw: bytes) -> Json:
+    need(len(raw) <= MOST_FILE_BYTES, f"the file has more than {MOST_FILE_BYTES} bytes")
+    # Strings have no backslash, no control character, and ASCII only.
+    outside = STRING.sub(b"", raw)
+    need(not NOT_PLAIN.search(outside), "the file has a character that the format does not use")
+    depth = 0
+    for bracket in BRACKET.findall(outside):
+        depth += 1 if bracket in b"[{" else -1
+        need(depth <= MOST_DEPTH, "the file is nested too deeply")
+    try:
+        # Of a key that is given twice, the last one counts. A longer integer is refused where it matters, and must
+        # cost nothing where it does not.
+        value = json.loads(raw, parse_int=lambda digits: int(digits) if len(digits) <= 16 else -1)
+    except ValueError:
+        raise NotProven("the file is not JSON") from None
+    need(isinstance(value, dict), "the file is not an object")
+    return dict(value)
+
+
+def member(holder: Json, key: str, kind: type, most: int = MOST_FILE_BYTES) -> Any:
+    value = holder.get(key)
+    need(type(value) is kind, f"{key} is missing or has the wrong type")
+    need(not isinstance(value, list) or len(value) <= most, f"{key} has more than {most} entries")
+    return value
+
+
+def read_int(holder: Json, key: str) -> int:
+    number: int = member(holder, key, int)
+    need(0 <= number <= MOST_INTEGER, f"{key} is not between 0 and 2^53-1")
+    return number
+
+
+def unhex(text: Any, key: str, size: int | None) -> bytes:
+    need(type(text) is str and len(text) <= 2 + 2 * MOST_BYTES, f"{key} is not bytes, or has more than {MOST_BYTES}")
+    need(HEX.fullmatch(text), f"{key} is not 0x and lower-case hexadecimal digits")
+    found = bytes.fromhex(text[2:])
+    need(size in (None, len(found)), f"{key} has {len(found)} bytes, not {size}")
+    return found
+
+
+def read_bytes(holder: Json, key: str, size: int | None = None) -> bytes:
+    return unhex(holder.get(key), key, size)
+
+
+def read_path(holder: Json, key: str) -> list[bytes]:
+    return [unhex(each, key, 32) for each in member(holder, key, list, MOST_HASHES)]
+
+
+def read_object(holder: Json, key: str) -> Json:
+    return dict(member(holder, key, dict))
+
+
+def read_objects(holder: Json, key: str, most: int = MOST_FILE_BYTES) -> list[Json]:
+    rows = member(holder, key, list, most)
+    need(all(isinstance(row, dict) for row in rows), f"{key} is not a list of objects")
+    return list(rows)
+
+
+# ------------------------------------------------------------------------------------------------------ Genesis
+
+DEV_SIGNER = bytes.fromhex("61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f")
+"""A dev chain's, whose secret half everybody has."""
+BASE64_KEY = re.compile("[A-Za-z0-9+/]{43}=")
+ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
+
+
+class Validator(NamedTuple):
+    key: bytes
+    power: int
+
+    @property
+    def rank(self) -> tuple[int, bytes]:
+        """CometBFT's order: the highest power first, then the lowest address."""
+        return -self.power, sha256(self.key).digest()[:20]
+
+
+class Genesis(NamedTuple):
+    digest: bytes
+    chain_id: int
+    validators: list[Validator]
+    """In CometBFT's order. A node that makes its blocks alone counts as one with the power 1."""
+    alloc: dict[bytes, int]
+    """What each account has from the start."""
+    is_dev: bool
+    """The signer is everybody's, so balances may be set by hand."""
+
+    @property
+    def engine_id(self) -> bytes:
+        """What every signature covers."""
+        return f"cairn-{self.chain_id}-{self.digest[:12].hex()}".encode()
+
+
+def read_genesis(raw: bytes) -> Genesis:
+    """genesis.json may be any JSON. The digest is of its bytes, as `cairn init` writes them."""
+    try:
+        fields = json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        raise NotProven("genesis.json is not JSON") from None
+    need(isinstance(fields, dict), "genesis.json is not an object")
+    need(("signer" in fields) != ("validators" in fields), "genesis.json must name a signer or validators, one of them")
+    rows = fields.get("validators", [{"publicKey": fields.get("signer"), "power": 1}])
+    need(isinstance(rows, list) and all(isinstance(row, dict) for row in rows), "validators are not a list of objects")
+    validators = [Validator(genesis_key(row.get("publicKey")), row.get("power")) for row in rows]
+    need(all(is_integer(each.power, 1, MOST_INTEGER) for each in validators), "a power in genesis.json is out of range")
+    validators.sort(key=lambda each: each.rank)
+    check_set(validators)
+    need(is_integer(fields.get("chainId"), 1, MOST_CHAIN_ID), "chainId in genesis.json is out of range")
+    is_dev = "signer" in fields and validators[0].key == DEV_SIGNER
+    return Genesis(keccak(raw), fields["chainId"], validators, genesis_alloc(fields.get("alloc")), is_dev)
+
+
+def genesis_key(text: Any) -> bytes:
+    need(isinstance(text, str) and BASE64_KEY.fullmatch(text), "a key in genesis.json is not 32 bytes in base64")
+    return b64decode(text)
+
+
+def genesis_alloc(given: Any) -> dict[bytes, int]:
+    need(isinstance(given, dict), "alloc in genesis.json is not an object")
+    need(all(ADDRESS.fullmatch(address) for address in given), "alloc in genesis.json has a key that is no address")
+    balances = {bytes.fromhex(address[2:]): balance for address, balance in given.items()}
+    need(len(balances) == len(given), "alloc in genesis.json has an address twice")
+    need(all(is_integer(each, 0, MOST_BALANCE) for each in balances.values()), "a balance in alloc is out of range")
+    return balances
+
+
+def is_integer(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def check_set(validators: list[Validator]) -> None:
+    """Check what holds for each set of validators, that of genesis and that after a step."""
+    need(0 < len(validators) <= MOST_VALIDATORS, f"a set has no validators, or more than {MOST_VALIDATORS}")
+    need(len({each.key for each in validators}) == len(validators), "a validator is in a set twice")
+    need(all(0 < each.power <= MOST_INTEGER for each in validators), "a validator's power is out of range")
+    need(all(is_usable_point(each.key) for each in validators), "a validator's key is of small order")
+    need(validators == sorted(validators, key=lambda each: each.rank), "validators are not in CometBFT's order")
+
+
+# ------------------------------------------------------------------------------------------------- Who signs
+# CometBFT's headers and votes, in protobuf.
+
+
+def varint(number: int) -> bytes:
+    digits = []
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def field(tag: bytes, content: bytes) -> bytes:
+    return tag + varint(len(content)) + content
+
+
+def number_field(tag: bytes, number: int) -> bytes:
+    """What is 0 is left out."""
+    return tag + varint(number) if number else b""
+
+
+def set_hash(validators: list[Validator]) -> bytes:
+    return merkle_root([b"\x0a\x22\x0a\x20" + each.key + b"\x10" + varint(each.power) for each in validators])
+
+
+class Signed(NamedTuple):
+    """A header of CometBFT's, signed by more than two thirds of the power."""
+
+    leaves: list[bytes]
+    height: int
+    signers: list[Validator]
+    power: int
+    of: int
+
+
+def check_signed(part: Json, validators: list[Validator], genesis: Genesis) -> Signed:
+    """Build the leaves that matter, and compare; the others may be anything."""
+    leaves = [unhex(leaf, "a leaf of a signed header", None) for leaf in member(part, "header", list)]
+    need(len(leaves) == 14, "a signed header does not have 14 leaves")
+    is_ours = leaves[1] == field(b"\x0a", genesis.engine_id)
+    need(is_ours, f"signed for another chain, or another genesis.json than this one of 0x{genesis.digest.hex()}")
+    height = sum((byte & 0x7F) << 7 * n for n, byte in enumerate(leaves[2][1:10]))
+    # Written again to compare, so that only the shortest varint passes.
+    need(0 < height < 2**63 and leaves[2] == number_field(b"\x08", height), "a signed header has no height")
+    need(leaves[7] == b"\x0a\x20" + set_hash(validators), "a signed header is of other validators")
+    before_time, signers, last = vote_until_time(part, height, merkle_root(leaves)), [], -1
+    for row in read_objects(part, "signatures", MOST_VALIDATORS):
+        number = read_int(row, "validator")
+        need(last < number < len(validators), "a signature is there twice, is not in order, or is nobody's")
+        time = number_field(b"\x08", read_int(row, "seconds")) + number_field(b"\x10", read_int(row, "nanos"))
+        vote = before_time + field(b"\x2a", time) + field(b"\x32", genesis.engine_id)
+        # One wrong signature refuses the file, even if the others suffice.
+        is_right = ed25519(validators[number].key, field(b"", vote), read_bytes(row, "signature", 64))
+        need(is_right, f"the signature of 0x{validators[number].key.hex()} is wrong")
+        signers.append(validators[number])
+        last = number
+    power, of = (sum(each.power for each in some) for some in (signers, validators))
+    need(3 * power > 2 * of, f"only {power} of the power of {of} signed, not more than two thirds")
+    return Signed(leaves, height, signers, power, of)
+
+
+def vote_until_time(part: Json, height: int, header_hash: bytes) -> bytes:
+    """A precommit as it is signed, up to the time, which is each validator's own."""
+    at_round, parts = read_int(part, "round"), read_object(part, "parts")
+    parts_hash = read_bytes(parts, "hash")
+    parts_id = number_field(b"\x08", read_int(parts, "total")) + (field(b"\x12", parts_hash) if parts_hash else b"")
+    vote = b"\x08\x02\x11" + height.to_bytes(8, "little")
+    if at_round:
+        vote += b"\x19" + at_round.to_bytes(8, "little")
+    return vote + field(b"\x22", b"\x0a\x20" + header_hash + field(b"\x12", parts_id))
+
+
+# ------------------------------------------------------------------------------------------------------ Headers
+
+HEADER_SIZES = {0: 32, 2: 20, 3: 32, 4: 32, 5: 32, 12: 18, 13: 32}
+HEADER_CONSTANTS = {1: keccak(b"\xc0"), 6: bytes(256), 7: b"", 14: bytes(8)}
+"""What Ethereum has and Cairn has not: uncles, logs, difficulty, nonce."""
+
+
+class Header(NamedTuple):
+    raw: bytes
+    hash: bytes
+    height: int
+    time: int
+    proposer: bytes
+    state_root: bytes
+    transactions_root: bytes
+    changes_root: bytes
+    history_root: bytes
+    transactions: int
+    """How many the block has."""
+    base_fee: int
+
+    @property
+    def name(self) -> Json:
+        return {"height": self.height, "time": self.time, "hash": "0x" + self.hash.hex()}
+
+
+def read_header(raw: bytes, chain_id: int) -> Header:
+    items = read_rlp_list(raw)
+    need(len(items) == 16, "a header does not have sixteen fields")
+    need(all(isinstance(item, bytes) for item in items), "a header has a list as a field")
+    need(all(len(items[n]) == size for n, size in HEADER_SIZES.items()), "a field of a header has a wrong size")
+    need(all(items[n] == constant for n, constant in HEADER_CONSTANTS.items()), "an unused field of a header is set")
+    height, _gas_limit, _gas_used, time = (uint(item, 8) for item in items[8:12])
+    # cairn, the version of the format, the chain id, and how many transactions there are.
+    extra = items[12]
+    need(extra[:14] == b"cairn\x03" + chain_id.to_bytes(8, "big"), "a header is of another chain or format")
+    count, base_fee = int.from_bytes(extra[14:], "big"), uint(items[15], 32)
+    need(height or not count, "block 0 has transactions")
+    roots = (items[3], items[4], items[5], items[13])
+    return Header(raw, keccak(raw), height, time, items[2], *roots, count, base_fee)
+
+
+# ------------------------------------------------------------------------------------------------------ Accounts
+
+NEVER = -1
+"""Where an account was touched before its first touch."""
+
+
+class Held(NamedTuple):
+    balance: int
+    nonce: int
+
+
+class Touch(NamedTuple):
+    """The last touch of an account before some height, and what the account has held since."""
+
+    height: int
+    held: Held
+
+
+class Change(NamedTuple):
+    """What a block did to an account."""
+
+    block: Header
+    before: Touch
+    after: Touch
+
+
+def read_held(raw: bytes) -> Held:
+    return Held(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:40], "big"))
+
+
+# ----------------------------------------------------------------------------------------------------- The proof
+
 
 class Proof:
-    """A file and its chain. `head` is the block that is signed; the rest is proven under it."""
-    def __init__(self, genesis: bytes, file: bytes) -> None:
-        self.digest, self.file = keccak(genesis), read_json(file)
-        try:
-            given = json.loads(genesis)
-            # A node that makes the blocks alone counts as one validator of power 1.
-            rows = [{"publicKey": given["signer"], "power": 1}] if "signer" in given else given["validators"]
-            self.validators = sorted(validator(base64(row["publicKey"], validate=True), row["power"]) for row in rows)
-            self.chain_id, is_both = given["chainId"], {"signer", "validators"} <= {*given}
-        except (ValueError, LookupError, TypeError, RecursionError): raise NotProven("not a genesis file") from None
-        need(not is_both and type(self.chain_id) is int and 0 < self.chain_id < 2**63 - 36, "genesis.json is wrong")
-        self.certificate = take(self.file, "certificate", dict)
-        self.head = read_header(take(self.certificate, "header", bytes), self.chain_id)
+    """A file and its genesis. `head` is the block that is signed, called B on the page: the rest is proven under it."""
+
+    def __init__(self, genesis: Genesis, file: Json) -> None:
+        self.genesis, self.file = genesis, file
+        self.certificate = read_object(file, "certificate")
+        self.head = read_header(read_bytes(self.certificate, "header"), genesis.chain_id)
+        self.cautions: list[str] = []
+        """Why what holds is no proof all the same."""
+
+    # Who signed.
+
     def signed(self) -> Json:
         """Who signed the head. Each set of validators signs the next one, from genesis on; the last one, the head."""
-        engine_id, height, validators = f"cairn-{self.chain_id}-{self.digest[:12].hex()}".encode(), 0, self.validators
-        is_public = DEV_SIGNER in [key for _, _, key in validators]
-        for step in [*take(self.certificate, "steps", [dict]), self.certificate]:
-            signed, above = take(step, "signed", dict), height
-            leaves, parts = take(signed, "header", [bytes]), take(signed, "parts", dict)
-            need(len(leaves) == 14 and leaves[1] == field(b"\x0a", engine_id), "a signed header is of another chain")
-            need(leaves[7] == b"\x0a\x20" + set_hash(validators), "a signed header is of other validators")
-            height = sum((byte & 127) << 7 * n for n, byte in enumerate(leaves[2][1:10]))
-            need(above < height and leaves[2] == field(b"\x08", height), "the signed heights are not in order")
-            total, parts_hash, turn = take(parts, "total", int), take(parts, "hash", bytes), take(signed, "round", int)
-            parts_id = field(b"\x08", total) * (total > 0) + field(b"\x12", parts_hash) * (parts_hash != b"")
-            vote = b"\x08\x02\x11" + height.to_bytes(8, "little") + (b"\x19" + turn.to_bytes(8, "little")) * (turn > 0)
-            vote += field(b"\x22", b"\x0a\x20" + merkle_root(leaves) + field(b"\x12", parts_id))
-            numbers = [take(row, "validator", int) for row in take(signed, "signatures", [dict])]
-            need(numbers == sorted(set(numbers)) and numbers[-1:] < [len(validators)], "wrong order of signatures")
-            for row in signed["signatures"]:
-                seconds, nanos = take(row, "seconds", int), take(row, "nanos", int)
-                time = field(b"\x08", seconds) * (seconds > 0) + field(b"\x10", nanos) * (nanos > 0)
-                message = field(b"", vote + field(b"\x2a", time) + field(b"\x32", engine_id))
-                key, signature = validators[row["validator"]][2], take(row, "signature", bytes, 64)
-                need(ed25519(key, message, signature), f"the signature of 0x{key.hex()} is wrong")
-            signers = [validators[number] for number in numbers]
-            power, of = (-sum(minus for minus, _, _ in some) for some in (signers, validators))
-            need(3 * power > 2 * of, f"only {power} of the power of {of} signed")
-            if step is not self.certificate:
-                rows = take(step, "validators", [dict])
-                validators = [validator(take(row, "publicKey", bytes, 32), take(row, "power", int)) for row in rows]
-                need(leaves[7] != leaves[8] == b"\x0a\x20" + set_hash(validators), "others were signed, or the same")
-                is_public = is_public or DEV_SIGNER in [key for _, _, key in validators]
-        need(leaves[10] == b"\x0a\x20" + self.head.hash, "another block was signed")
-        report = {"by": ["0x" + key.hex() for _, _, key in signers], "power": power, "of": of}
-        return {**report, "everybody has the key": True} if is_public else report
-    def block(self, holder: Json, key: str) -> Header:
-        """A block of the file: the head, an ancestor of it, or a descendant."""
-        part = take(holder, key, dict)
-        block, path = read_header(take(part, "header", bytes), self.chain_id), take(part, "history", [bytes], 32)
-        old, new = (self.head, block) if key == "later" else (block, self.head)
-        if path or block.raw != self.head.raw: check_leaf(old.hash, old.height, new.height, path, new.history, "block")
+        validators, height = self.genesis.validators, 0
+        is_public = DEV_SIGNER in [each.key for each in validators]
+        for step in read_objects(self.certificate, "steps"):
+            signed = check_signed(read_object(step, "signed"), validators, self.genesis)
+            need(signed.height > height, "the heights of steps do not ascend")
+            height = signed.height
+            rows = read_objects(step, "validators", MOST_VALIDATORS)
+            validators = [Validator(read_bytes(row, "publicKey", 32), read_int(row, "power")) for row in rows]
+            check_set(validators)
+            need(signed.leaves[8] == b"\x0a\x20" + set_hash(validators), "a step names others than were signed")
+            # Else every header that they sign would be one.
+            need(signed.leaves[7] != signed.leaves[8], "a step changes nothing")
+            is_public = is_public or DEV_SIGNER in [each.key for each in validators]
+        signed = check_signed(read_object(self.certificate, "signed"), validators, self.genesis)
+        need(signed.height > height, "the signed header is not above the steps")
+        need(signed.leaves[10] == b"\x0a\x20" + self.head.hash, "another block was signed")
+        signers = ["0x" + each.key.hex() for each in signed.signers]
+        report: Json = {"by": signers, "power": signed.power, "of": signed.of}
+        if is_public:
+            self.cautions.append("everybody has the key of one who signs")
+            report["everybody has the key"] = True
+        return report
+
+    # Blocks, payments and changes under the head.
+
+    def block(self, part: Json) -> Header:
+        """The head itself, with the same bytes and an empty path, or an ancestor of it."""
+        block = read_header(read_bytes(part, "header"), self.genesis.chain_id)
+        path = read_path(part, "history")
+        if block.raw != self.head.raw or path:
+            check_leaf(block.hash, block.height, self.head.height, path, self.head.history_root, "block")
         return block
+
     def payment(self, part: Json, block: Header) -> Json:
-        raw, path, chain = take(part, "transaction", bytes), take(part, "path", [bytes], 32), self.chain_id
-        check_leaf(keccak(raw), take(part, "index", int), block.count, path, block.payments, "payment")
-        kind = raw[0] if raw[:1] in (b"\1", b"\2") else 0
-        fields = rlp_list(raw[kind > 0 :])
-        need(len(fields) == (9, 11, 12)[kind] and fields.count([]) == (kind > 0), "not a transaction")
-        *body, v, r, s = fields
-        if kind:
-            signed, parity = raw[:1] + rlp(body), uint(v, 1)
-            need(uint(body.pop(0), 8) == chain and body.pop() == [], "another chain id, or an access list")
+        raw = read_bytes(part, "transaction")
+        index, path = read_int(part, "index"), read_path(part, "path")
+        check_leaf(keccak(raw), index, block.transactions, path, block.transactions_root, "payment")
+        return read_transaction(raw, self.genesis.chain_id, block.base_fee)
+
+    def change(self, part: Json, address: bytes) -> Change:
+        block = self.block(read_object(part, "block"))
+        leaf = read_bytes(part, "leaf", 108)
+        index, count, path = read_int(part, "index"), read_int(part, "count"), read_path(part, "path")
+        check_leaf(leaf, index, count, path, block.changes_root, "change")
+        need(leaf[:20] == address, "a change is another account's")
+        number = int.from_bytes(leaf[20:28], "big")
+        before = Touch(NEVER if number == 2**64 - 1 else number, read_held(leaf[28:68]))
+        after = Touch(block.height, read_held(leaf[68:]))
+        if block.height:
+            self.check_start(address, before)
         else:
-            signed, parity = rlp([*body, chain.to_bytes(8, "big").lstrip(b"\0"), b"", b""]), uint(v, 8) - 35 - 2 * chain
-        to, data = body.pop(-3), body.pop()
-        nonce, *prices, limit, value = (uint(item) for item in body)
-        fits = len(to) == 20 and len(data) <= 256 and max(nonce, limit) < 2**64 and prices[0] <= prices[-1]
-        need(fits, "not a transfer of this chain")
-        price = min(prices[-1], block.base_fee + prices[0]) if kind == 2 else prices[0]
-        sender, gas = recover(keccak(signed), uint(r), uint(s), parity), 21000 + 16 * len(data) - 12 * data.count(0)
-        report = {"from": sender, "to": "0x" + to.hex(), "value": value, "data": "0x" + data.hex(), "nonce": nonce}
-        return {**report, "fee": price * gas, "transaction": "0x" + keccak(raw).hex()}
-    def change(self, part: Json) -> tuple[Header, tuple[int, Numbers], tuple[int, Numbers]]:
-        """A block that touched the account; where it was touched before, and held what; and what it held afterwards."""
-        leaf, path, block = take(part, "leaf", bytes, 108), take(part, "path", [bytes], 32), self.block(part, "block")
-        check_leaf(leaf, take(part, "index", int), take(part, "count", int), path, block.changes, "change")
-        need(leaf[:20] == take(self.file, "address", bytes, 20), "the change is another account's")
-        touched, *held = (int.from_bytes(leaf[a:b], "big") for a, b in CHANGE_NUMBERS)
-        return block, (NEVER if touched == 2**64 - 1 else touched, tuple(held[:2])), (block.height, tuple(held[2:]))
-    def end(self, key: str, height: int) -> tuple[int, Numbers]:
-        """Where the account was last touched, and held what, by its next change after a height or the head's state."""
-        need(("state" in self.file) != (key in self.file), f"there must be one of state and {key}")
-        if key in self.file:
-            block, before, _ = self.change(take(self.file, key, dict))
-            need(block.height > height, f"{key} is not after the height")
-            return before
-        part, address = take(self.file, "state", dict), take(self.file, "address", bytes, 20)
-        leaf, path, place = take(part, "leaf", bytes, 88), take(part, "path", [bytes], 32), take(part, "number", int)
-        check_leaf(leaf, place, take(part, "size", int), path, self.head.state, "account")
-        own, following = leaf[:20], leaf[68:]
-        # Accounts form a circle in the order of addresses: there is none between one and the next.
-        is_between = own < address < following if own < following else address > own or address < following
-        need(place > 0 and (own == address or is_between), "the leaf says nothing of this account")
-        balance, nonce, touched = (int.from_bytes(leaf[a:b], "big") for a, b in ((20, 52), (52, 60), (60, 68)))
-        return (touched, (balance, nonce)) if own == address else (NEVER, (0, 0))
-    def finality(self) -> Json: return name(self.block(self.file, "block"))
+            need(before == (NEVER, (0, 0)), "an account held something before block 0")
+        self.check_start(address, after)
+        return Change(block, before, after)
+
+    def state(self, address: bytes) -> Touch:
+        """The account under the head: its own leaf, or the one that shows that there is none."""
+        part = read_object(self.file, "state")
+        leaf, number = read_bytes(part, "leaf", 88), read_int(part, "number")
+        # Number 0 is the record of the validators.
+        need(number >= 1, "the leaf is not an account's")
+        check_leaf(leaf, number, read_int(part, "size"), read_path(part, "path"), self.head.state_root, "account")
+        owner, following = leaf[:20], leaf[68:]
+        if owner == address:
+            touch = Touch(int.from_bytes(leaf[60:68], "big"), read_held(leaf[20:60]))
+        else:
+            # Accounts form a circle in the order of addresses: there is none between one and the next.
+            above, below = address > owner, address < following
+            need(above and below if owner < following else above or below, "the leaf says nothing of this account")
+            touch = Touch(NEVER, Held(0, 0))
+        self.check_start(address, touch)
+        return touch
+
+    def touch_before(self, key: str, address: bytes, height: int) -> Touch:
+        """The touch that a later change of the account names."""
+        change = self.change(read_object(self.file, key), address)
+        need(change.block.height > height, f"{key} is not above the height")
+        return change.before
+
+    def check_start(self, address: bytes, touch: Touch) -> None:
+        """Check what genesis decides: an account begins with what `alloc` gives, in block 0, or with nothing."""
+        given = self.genesis.alloc.get(address, 0)
+        if touch.height == NEVER:
+            need(given == 0, "alloc of genesis.json gives the account coins, and no block touched it")
+            need(touch.held == Held(0, 0), "the account held something before any block touched it")
+        elif touch.height == 0:
+            need(given > 0, "block 0 touched an account to which alloc of genesis.json gives nothing")
+            need(touch.held == Held(given, 0), "block 0 gives the account something else than alloc of genesis.json")
+
+    # The five kinds of files.
+
+    def finality(self) -> Json:
+        return self.block(read_object(self.file, "block")).name
+
     def receipt(self) -> Json:
-        return {**self.finality(), **self.payment(take(self.file, "payment", dict), self.block(self.file, "block"))}
+        block = self.block(read_object(self.file, "block"))
+        return {**block.name, **self.payment(read_object(self.file, "payment"), block)}
+
     def account(self) -> Json:
-        height = take(self.file, "height", int)
-        touched, (balance, nonce) = self.end("change", height)
-        need(touched <= height <= self.head.height, "the account was changed after that height, or nobody signed it")
-        report = {"address": self.file["address"], "height": height, "balance": balance, "nonce": nonce}
-        return {**report, "exists": touched != NEVER}
+        address, height = read_bytes(self.file, "address", 20), read_int(self.file, "height")
+        need(height <= self.head.height, "the height is above the signed block")
+        need(("state" in self.file) != ("change" in self.file), "there must be one of state and change")
+        touch = self.state(address) if "state" in self.file else self.touch_before("change", address, height)
+        need(touch.height <= height, "the account was touched after that height")
+        report: Json = {"address": self.file["address"], "height": height}
+        return {**report, **touch.held._asdict(), "exists": touch.height != NEVER}
+
     def statement(self) -> Json:
-        first, last, rows = take(self.file, "from", int), take(self.file, "to", int), take(self.file, "changes", [dict])
+        address = read_bytes(self.file, "address", 20)
+        first, last = read_int(self.file, "from"), read_int(self.file, "to")
         need(first <= last <= self.head.height, "from, to and the signed block are not in order")
-        changes = [self.change(row) for row in rows]
-        befores = [*(before for _, before, _ in changes), self.end("next", last)]
-        need(befores[0][0] < first and befores[1:] == [after for _, _, after in changes], "a change is left out")
-        heights = [first - 1, *(block.height for block, _, _ in changes)]
-        need(heights == sorted(set(heights)) and heights[-1] <= last, "a change is out of place")
-        entries = [self.entry(rows[n], block, before[1], after[1]) for n, (block, before, after) in enumerate(changes)]
-        report = {"address": self.file["address"], "from": first, "to": last, "opening": befores[0][1]}
-        return {**report, "closing": befores[-1][1], "entries": entries}
-    def entry(self, part: Json, block: Header, before: Numbers, after: Numbers) -> Json:
-        """A change, explained by payments."""
-        own, rows = self.file["address"], take(part, "payments", [dict])
-        payments, places = [self.payment(row, block) for row in rows], [row["index"] for row in rows]
-        is_own = all(own in (each["from"], each["to"]) for each in payments)
-        need(is_own and places == sorted(set(places)), "a payment is of others, or out of order")
-        sent, received = ([each for each in payments if each[side] == own] for side in ("from", "to"))
-        nonces = [*(each["nonce"] for each in sent), after[1]]
-        need(nonces == [before[1] + n for n in range(len(nonces))], "a payment is left out: the nonces do not follow")
-        rest = after[0] - before[0] + sum(each["value"] + each["fee"] for each in sent)
-        rest -= sum(each["value"] for each in received)
-        # The proposer earns the fees of the block. A dev chain sets balances, in blocks without transactions.
-        need(rest == 0 or block.count == 0 or rest > 0 and block.proposer == own, "the payments do not add up")
-        source = {"fees of the block" if block.count else "set, not paid": rest} if rest else {}
-        return {**name(block), "balance": after[0], "payments": payments, **source}
+        rows = read_objects(self.file, "changes")
+        changes = [self.change(row, address) for row in rows]
+        before = first - 1
+        for change in changes:
+            need(before < change.block.height <= last, "changes are not in order, or not within from and to")
+            before = change.block.height
+        # Each change names the touch before it, and the end names the last: so none is left out.
+        need(("state" in self.file) != ("next" in self.file), "there must be one of state and next")
+        end = self.state(address) if "state" in self.file else self.touch_before("next", address, last)
+        links = [*(change.before for change in changes), end]
+        need(links[0].height < first, "a change before the first one is left out")
+        need(links[1:] == [change.after for change in changes], "a change is left out, or does not follow")
+        entries = [self.entry(row, change, address) for row, change in zip(rows, changes)]  # noqa: B905 (3.9)
+        return {
+            "address": self.file["address"],
+            "from": first,
+            "to": last,
+            "opening": tuple(links[0].held),
+            "closing": tuple(end.held),
+            "entries": entries,
+        }
+
+    def entry(self, part: Json, change: Change, address: bytes) -> Json:
+        """A change, explained by payments: those that the account sent, and as much as it received."""
+        own, block, last = "0x" + address.hex(), change.block, -1
+        balance, nonce = change.before.held
+        payments = []
+        for row in read_objects(part, "payments"):
+            payment, index = self.payment(row, block), read_int(row, "index")
+            need(index > last, "payments are not in order")
+            last = index
+            need(own in (payment["from"], payment["to"]), "a payment is between others")
+            if payment["from"] == own:
+                need(payment["nonce"] == nonce, "a payment is left out: the nonces do not follow")
+                balance, nonce = balance - payment["value"] - payment["fee"], nonce + 1
+            if payment["to"] == own:
+                balance += payment["value"]
+            payments.append(payment)
+        need(nonce == change.after.held.nonce, "a payment is left out: the nonce changed by more")
+        rest = change.after.held.balance - balance
+        report = {**block.name, "balance": change.after.held.balance, "payments": payments}
+        return {**report, **({self.source(rest, block, own): rest} if rest else {})}
+
+    def source(self, rest: int, block: Header, own: str) -> str:
+        """Where money comes from that no payment brought, or goes to. There are three places, and no other."""
+        if block.height == 0:
+            # `check_start` has compared it.
+            return "given by genesis.json"
+        if block.transactions:
+            is_earned = rest > 0 and own == "0x" + block.proposer.hex()
+            need(is_earned, "the payments do not add up to the change of the balance")
+            return "fees of the block"
+        need(self.genesis.is_dev, "a balance changed without a payment, which only a dev chain may do")
+        if "balances were set by hand" not in self.cautions:
+            self.cautions.append("balances were set by hand")
+        return "set by hand"
+
     def history(self) -> Json:
-        first, second = read_header(take(self.file, "first", bytes), self.chain_id), self.block(self.file, "second")
-        path, nodes = take(self.file, "inclusion", [bytes], 32), take(self.file, "consistency", [bytes], 32)
-        check_leaf(first.hash, first.height, second.height, path, second.history, "first block")
-        level = (first.height & -first.height).bit_length() - 1
-        # The second tree begins with the first (RFC 9162, 2.1.4.2). If that is whole, the path does not repeat it.
-        nodes = [first.history, *nodes] if first.height == 1 << max(level, 0) else nodes
-        need(nodes != [] if first.height else [first.history, *nodes] == [keccak(b"\x80")], "the consistency is wrong")
-        if first.height:
-            roots = climb((first.height >> level) - 1, (second.height - 1 >> level) + 1, nodes[0], nodes[1:])
-            need(roots == (first.history, second.history), "the older history is not the beginning of the newer one")
-        return {"first": name(first), "second": name(second)}
-def name(block: Header) -> Json: return {"height": block.height, "time": block.time, "hash": "0x" + block.hash.hex()}
+        first = read_header(read_bytes(self.file, "first"), self.genesis.chain_id)
+        second = self.block(read_object(self.file, "second"))
+        inclusion, consistency = read_path(self.file, "inclusion"), read_path(self.file, "consistency")
+        check_leaf(first.hash, first.height, second.height, inclusion, second.history_root, "first block")
+        check_consistency(first.height, second.height, first.history_root, second.history_root, consistency)
+        return {"first": first.name, "second": second.name}
 
-def verify(genesis: bytes, file: bytes, at: Any = None, witness: Any = None) -> Json:
-    proof, is_witnessed = Proof(genesis, file), witness is None
-    kind, blocks = take(proof.file, "format", str), [proof.head]
-    need(re.fullmatch("cairn-(finality|receipt|account|statement|history)-1", kind), "unknown format")
-    for part in take(proof.file, "descendants", [dict]) if "descendants" in proof.file else []:
-        blocks.append(proof.block({"later": part}, "later"))
-        message = b"cairn witness 1\0" + proof.digest + blocks[-1].height.to_bytes(8, "big") + blocks[-1].hash
-        for row in take(part, "witnesses", [dict]):
-            key, signature = take(row, "publicKey", bytes, 32), take(row, "signature", bytes, 64)
-            is_wanted = key.hex() == str(witness).lower().removeprefix("0x")
-            is_witnessed = is_witnessed or is_wanted and ed25519(key, message, signature)
-    names = [f"{block.height}:0x{block.hash.hex()}" for block in blocks]
-    need(at is None or at.lower() in names, "the trusted block is not in the file")
-    need(is_witnessed, "the witness did not sign")
-    signed = proof.signed() if at is None else {"by": "not looked at: --at"}
-    return {"kind": kind[6:-2], **getattr(proof, kind[6:-2])(), "signed": {**name(proof.head), **signed}}
+    # Blocks after the head.
 
-if __name__ == "__main__":
+    def descendants(self, witness: bytes | None) -> list[Header]:
+        """The head and its descendants, all checked. Raises unless the witness, if there is one, has signed one."""
+        blocks, is_witnessed = [self.head], witness is None
+        rows = read_objects(self.file, "descendants", MOST_DESCENDANTS) if "descendants" in self.file else []
+        for row in rows:
+            block, path = read_header(read_bytes(row, "header"), self.genesis.chain_id), read_path(row, "history")
+            if block.raw != self.head.raw or path:
+                check_leaf(self.head.hash, self.head.height, block.height, path, block.history_root, "descendant")
+            blocks.append(block)
+            message = b"cairn witness 1\x00" + self.genesis.digest + block.height.to_bytes(8, "big") + block.hash
+            for each in read_objects(row, "witnesses", MOST_WITNESSES):
+                key, signature = read_bytes(each, "publicKey", 32), read_bytes(each, "signature", 64)
+                # A wrong one counts for nothing, but refuses nothing: whoever passes a file on may add any.
+                if not is_witnessed and key == witness:
+                    is_witnessed = ed25519(key, message, signature)
+        need(is_witnessed, "the witness did not sign")
+        return blocks
+
+
+def read_transaction(raw: bytes, chain_id: int, base_fee: int) -> Json:
+    """A transfer of Ethereum's, legacy or of type 1 or 2, and who signed it."""
+    kind = raw[0] if raw[:1] in (b"\x01", b"\x02") else 0
+    fields = read_rlp_list(raw[1:] if kind else raw)
+    need(len(fields) == (9, 11, 12)[kind], "not a transaction")
+    body, (v, r, s) = fields[:-3], fields[-3:]
+    if kind:
+        need(uint(body[0], 8) == chain_id, "a transaction is for another chain")
+        need(body[-1] == [], "a transaction has an access list")
+        signed, parity = raw[:1] + encode_rlp(body), uint(v, 1)
+        nonce, *prices, limit, to, value, data = body[1:-1]
+    else:
+        chain = chain_id.to_bytes((chain_id.bit_length() + 7) // 8, "big")
+        signed, parity = encode_rlp([*body, chain, b"", b""]), uint(v, 8) - 35 - 2 * chain_id
+        nonce, *prices, limit, to, value, data = body
+    need(isinstance(to, bytes) and len(to) == 20, "a transaction's recipient does not have 20 bytes")
+    need(isinstance(data, bytes) and len(data) <= MOST_DATA_BYTES, "a transaction has too much data")
+    number = uint(nonce, 8)
+    uint(limit, 8)
+    if kind == 2:
+        tip, most = (uint(price) for price in prices)
+        need(tip <= most, "a transaction's tip is above the most that it pays")
+        price = min(most, base_fee + tip)
+    else:
+        price = uint(prices[0])
+    gas = 21_000 + 16 * len(data) - 12 * data.count(0)
+    return {
+        "from": recover(keccak(signed), uint(r), uint(s), parity),
+        "to": "0x" + to.hex(),
+        "value": uint(value),
+        "data": "0x" + data.hex(),
+        "nonce": number,
+        "fee": gas * price,
+        "transaction": "0x" + keccak(raw).hex(),
+    }
+
+
+KINDS = {
+    "cairn-finality-1": Proof.finality,
+    "cairn-receipt-1": Proof.receipt,
+    "cairn-account-1": Proof.account,
+    "cairn-statement-1": Proof.statement,
+    "cairn-history-1": Proof.history,
+}
+
+
+def verify(genesis: bytes, file: bytes, at: str | None = None, witness: str | None = None) -> Json:
+    """What the file proves. Raises `NotProven`. `at` is HEIGHT:HASH, and `witness` a public key, in hexadecimal."""
+    proof = Proof(read_genesis(genesis), read_file(file))
+    kind = member(proof.file, "format", str)
+    need(kind in KINDS, "the file is of no known format")
+    blocks = proof.descendants(None if witness is None else read_witness(witness))
+    if at is None:
+        signed = proof.signed()
+    else:
+        names = [f"{block.height}:0x{block.hash.hex()}" for block in blocks]
+        need(at.lower() in names, "the trusted block is not in the file")
+        signed = {"by": "not looked at: --at"}
+    proven = KINDS[kind](proof)
+    return {
+        "kind": kind[len("cairn-") : -len("-1")],
+        **proven,
+        "signed": {**proof.head.name, **signed},
+        "chain": {"id": proof.genesis.chain_id, "genesis": "0x" + proof.genesis.digest.hex()},
+        "cautions": proof.cautions,
+    }
+
+
+def read_witness(text: str) -> bytes:
+    digits = text.lower()
+    need(re.fullmatch("0x[0-9a-f]{64}", digits), "the witness did not sign: its key is not 0x and 64 digits")
+    return bytes.fromhex(digits[2:])
+
+
+def headline(report: Json) -> str:
+    """What is printed first: whether it is a proof."""
+    if report["cautions"]:
+        return f"VALID, BUT NO PROOF: {'; '.join(report['cautions'])}"
+    if "power" not in report["signed"]:
+        return "PROVEN by the block that you trust: no validator's signature was looked at"
+    return "PROVEN"
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for argument in ("genesis", "file", "--at", "--witness"): parser.add_argument(argument)
+    for argument in ("genesis", "file", "--at", "--witness"):
+        parser.add_argument(argument)
     given = parser.parse_args()
     try:
         with open(given.genesis, "rb") as genesis, open(given.file, "rb") as file:
-            said, code = json.dumps(verify(genesis.read(), file.read(), given.at, given.witness), indent=2), 0
-    except (NotProven, OSError) as reason: said, code = f"NOT PROVEN: {reason}", 1
-    with suppress(BrokenPipeError): print(said, flush=True)  # whoever reads may stop: the exit code says it, too
-    os._exit(code)  # what a closed pipe did not take is not tried again
+            # No more of the file than shows that it is too large.
+            report = verify(genesis.read(), file.read(MOST_FILE_BYTES + 1), given.at, given.witness)
+        said, code = f"{headline(report)}\n{json.dumps(report, indent=2)}", 0
+    except (NotProven, OSError) as reason:
+        said, code = f"NOT PROVEN: {reason}", 1
+    with suppress(BrokenPipeError):  # whoever reads may stop: the exit code says it, too
+        print(said, flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    os._exit(main())  # what a closed pipe did not take is not tried again

@@ -17,6 +17,15 @@ from verify import verify as verifier
 CASES = read_vectors()
 COMMAND = (sys.executable, "-I", str(verifier.__file__))
 """Isolated: without the packages that are installed here."""
+FIRST_LINES = {
+    "receipt of a legacy payment, signed by one node": "PROVEN",
+    "dev chain, receipt": "VALID, BUT NO PROOF: everybody has the key of one who signs",
+    "balance raised by a dev chain": (
+        "VALID, BUT NO PROOF: everybody has the key of one who signs; balances were set by hand"
+    ),
+    "balance raised by a dev chain, trusted block": "VALID, BUT NO PROOF: balances were set by hand",
+}
+"""What every verifier prints first, by vector."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -50,7 +59,17 @@ def test_genesis_of_a_vector_is_as_cairn_init_writes_it(genesis: bytes) -> None:
 def test_command_prints_what_is_proven_and_ends_with_0(tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == "trusted block is a descendant")
     code, printed = run(case, tmp_path, "--at", str(case.at))
-    assert (code, json.loads(printed)) == (0, report_of(case))
+    first, told = printed.split("\n", 1)
+    assert (code, json.loads(told)) == (0, report_of(case))
+    assert first == "PROVEN by the block that you trust: no validator's signature was looked at"
+
+
+def test_first_line_says_that_a_dev_chain_proves_nothing(tmp_path: Path) -> None:
+    for name, said in FIRST_LINES.items():
+        case = next(case for case in CASES if case.name == name)
+        options = ["--at", case.at] if case.at else []
+        code, printed = run(case, tmp_path, *options)
+        assert (code, printed.split("\n")[0]) == (0, said)
 
 
 def test_command_prints_why_nothing_is_proven_and_ends_with_1(tmp_path: Path) -> None:
@@ -80,7 +99,8 @@ def test_command_whose_reader_went_away_says_by_its_code_alone_what_is_proven(
 
 def test_command_with_an_empty_witness_or_trusted_block_proves_nothing(tmp_path: Path) -> None:
     case = next(case for case in CASES if case.valid and case.at is None and case.witness is None)
-    assert run(case, tmp_path, "--witness", "") == (1, "NOT PROVEN: the witness did not sign\n")
+    code, printed = run(case, tmp_path, "--witness", "")
+    assert (code, printed[:37]) == (1, "NOT PROVEN: the witness did not sign:")
     assert run(case, tmp_path, "--at", "") == (1, "NOT PROVEN: the trusted block is not in the file\n")
 
 

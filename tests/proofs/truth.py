@@ -46,7 +46,8 @@ def _payment_json(paid: Paid) -> Json:
 
 
 def _is_payment(chain: ProofChain, report: Json) -> bool:
-    said = {key: value for key, value in report.items() if key not in ("kind", "signed", "height", "time", "hash")}
+    others = ("kind", "signed", "height", "time", "hash", "chain", "cautions")
+    said = {key: value for key, value in report.items() if key not in others}
     return _is_block(chain, report) and said in [_payment_json(paid) for paid in chain.blocks[report["height"]].paid]
 
 

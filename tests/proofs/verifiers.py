@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cairn.domain.errors import InvalidField, InvalidProof, MalformedJson
-from cairn.domain.genesis import parse_genesis
+from cairn.domain.genesis import parse_exact_genesis
 from cairn.domain.proof_checks import BlockName, Trust
 from cairn.domain.proof_files import read_file
 from cairn.domain.statement_checks import check_file
@@ -69,7 +69,7 @@ def _holds_for_node(case: Case) -> bool:
     return True
 
 
-_genesis = lru_cache(maxsize=64)(parse_genesis)
+_genesis = lru_cache(maxsize=64)(parse_exact_genesis)
 
 
 def ask_javascript(cases: Sequence[Case]) -> Verdicts:

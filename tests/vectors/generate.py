@@ -354,7 +354,7 @@ def validators() -> Json:
         (seeded(f"validator {index}", 32), 10 * index, seeded(f"fees {index}", 20), f"node{index}")
         for index in range(1, 5)
     ]
-    widest = (b"\xff" * 32, 2**60 // 1_000, b"\xff" * 20, "~" * 64)
+    widest = (b"\xfe" * 32, 2**60 // 1_000, b"\xff" * 20, "~" * 64)
     keys = [seeded("admin 1", 32), seeded("admin 2", 32)]
     admins = [seeded(f"administrator {index}", 20) for index in range(3)]
     evidence = [(1, seeded("engine 1", 20), 12, 1_700_000_000, "node1"), (2, b"\xff" * 20, 2**63, 0, "")]

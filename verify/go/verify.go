@@ -2,7 +2,8 @@
 //
 //	go run verify.go GENESIS FILE [--at HEIGHT:HASH] [--witness KEY]
 //
-// It prints what is proven and exits with 0, or prints NOT PROVEN with the reason and exits with 1. It was written from
+// Its first line is PROVEN, or VALID, BUT NO PROOF with the reason; what holds follows, and it exits with 0. Or it prints
+// NOT PROVEN with the reason and exits with 1. It was written from
 // docs/formats.md alone, which has every rule. For tests, --lines reads a request a line from standard input,
 // {"genesis": text, "file": text, "at"?: text, "witness"?: text}, where a character of the texts is a byte (Latin-1),
 // and answers each with a line: {"valid": true}, or {"valid": false, "reason": text}.
@@ -26,6 +27,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+)
+
+// Limits, the same in all verifiers, so that a file cannot keep one of them busy and pass another.
+const (
+	mostFileBytes   = 1 << 28
+	mostBytes       = 1024 // where the page names no size
+	mostHashes      = 64   // in a path; no tree is as high
+	mostValidators  = 1000
+	mostDescendants = 64
+	mostWitnesses   = 16 // of each descendant
 )
 
 // refusal is the reason why a file proves nothing. Checks end with refuse, and Check catches it.
@@ -183,6 +195,34 @@ func recoverSender(hash []byte, r, s *big.Int, parity uint) []byte {
 	mul(key.x, zz).FillBytes(bytes64[:32])
 	mul(key.y, mul(zz, z)).FillBytes(bytes64[32:])
 	return keccak(bytes64)[12:]
+}
+
+// ---------------------------------------------------------------------------------------------- Ed25519
+
+var (
+	edPrime     = number("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed")
+	yOfOrder8   = number("05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826")
+	smallOrderY = []*big.Int{
+		new(big.Int),
+		big.NewInt(1),
+		new(big.Int).Sub(edPrime, big.NewInt(1)),
+		yOfOrder8,
+		new(big.Int).Sub(edPrime, yOfOrder8),
+	}
+)
+
+// usablePoint tells whether the bytes may be a public key or an R: not of small order, and y in its one encoding.
+func usablePoint(encoded []byte) bool {
+	swapped := slices.Clone(encoded)
+	slices.Reverse(swapped)
+	swapped[0] &= 0x7f // the highest bit is the parity of x
+	y := new(big.Int).SetBytes(swapped)
+	isSmall := slices.ContainsFunc(smallOrderY, func(small *big.Int) bool { return small.Cmp(y) == 0 })
+	return y.Cmp(edPrime) < 0 && !isSmall
+}
+
+func isSigned(key, message, signature []byte) bool {
+	return usablePoint(key) && usablePoint(signature[:32]) && ed25519.Verify(key, message, signature)
 }
 
 // ---------------------------------------------------------------------------------------------- RLP
@@ -449,6 +489,7 @@ func asObject(value any, name string) object {
 }
 
 func readFile(data []byte) object {
+	need(len(data) <= mostFileBytes, "the file has more than %d bytes", mostFileBytes)
 	for _, c := range data {
 		need(c < 0x80, "the file has bytes that are not ASCII")
 	}
@@ -503,6 +544,7 @@ func (o object) objects(key string) []object {
 func asBytes(value any, size int, name string) []byte {
 	text, is := value.(string)
 	need(is && strings.HasPrefix(text, "0x") && text == strings.ToLower(text), "%s are not bytes", name)
+	need(len(text) <= 2+2*mostBytes, "%s has more than %d bytes", name, mostBytes)
 	found, err := hex.DecodeString(text[2:])
 	need(err == nil, "%s are not bytes", name)
 	need(size < 0 || len(found) == size, "%s does not have %d bytes", name, size)
@@ -513,6 +555,7 @@ func (o object) bytes(key string, size int) []byte { return asBytes(o.get(key), 
 
 func (o object) hashes(key string) [][]byte {
 	var found [][]byte
+	need(len(o.list(key)) <= mostHashes, "%s has more than %d hashes", key, mostHashes)
 	for _, each := range o.list(key) {
 		found = append(found, asBytes(each, 32, "a hash of "+key))
 	}
@@ -554,6 +597,7 @@ func readHeader(raw []byte, chainID uint64) header {
 	need(zero(fields[14].bytes(8, "nonce")), "a header has a nonce")
 	h.price = fields[15].integer(32, "baseFeePerGas")
 	need(h.chainID == chainID, "a header is of chain %d", h.chainID)
+	need(h.height > 0 || h.transactionCount == 0, "block 0 has transactions")
 	return h
 }
 
@@ -650,11 +694,12 @@ func setHash(set []validator) []byte {
 }
 
 func checkSet(set []validator, what string) {
-	need(len(set) > 0, "%s: there are no validators", what)
+	need(len(set) > 0 && len(set) <= mostValidators, "%s: there are no validators, or too many", what)
 	keys := map[string]bool{}
 	for _, v := range set {
 		need(v.power >= 1 && v.power <= most, "%s: a power is out of range", what)
 		need(!keys[string(v.key)], "%s: a key is there twice", what)
+		need(usablePoint(v.key), "%s: a key is of small order, so everybody can sign", what)
 		keys[string(v.key)] = true
 	}
 	need(slices.IsSortedFunc(set, func(v, w validator) int {
@@ -670,6 +715,8 @@ type genesis struct {
 	chainID uint64
 	engine  []byte
 	set     []validator
+	alloc   map[string]*big.Int // what each account has from the start, by the bytes of its address
+	isDev   bool                // the signer is everybody's, so balances may be set by hand
 }
 
 const devKey = "61e3d5fd875f007dd386d790641c8c3fb160ba020970ca733f8857a89689445f"
@@ -681,6 +728,7 @@ func isPublic(set []validator) bool {
 
 // readGenesis takes any JSON: the digest covers each byte of it.
 func readGenesis(data []byte) genesis {
+	need(utf8.Valid(data), "genesis.json is not UTF-8")
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var values map[string]any
@@ -718,7 +766,26 @@ func readGenesis(data []byte) genesis {
 		sort.Slice(g.set, func(i, j int) bool { return g.set[i].before(g.set[j]) })
 	}
 	checkSet(g.set, "genesis.json")
+	g.alloc, g.isDev = readAlloc(values["alloc"]), alone && isPublic(g.set)
 	return g
+}
+
+func readAlloc(value any) map[string]*big.Int {
+	given, is := value.(map[string]any)
+	need(is, "alloc in genesis.json is not an object")
+	alloc := map[string]*big.Int{}
+	for text, balance := range given {
+		address := asBytes(strings.ToLower(text), 20, "an address in alloc of genesis.json")
+		need(strings.HasPrefix(text, "0x"), "an address in alloc of genesis.json does not begin with 0x")
+		need(alloc[string(address)] == nil, "alloc of genesis.json has an address twice")
+		digits, _ := balance.(json.Number)
+		isDigits := digits != "" && strings.Trim(string(digits), "0123456789") == ""
+		need(isDigits && len(digits) <= 78, "a balance in alloc of genesis.json is not an integer")
+		amount, _ := new(big.Int).SetString(string(digits), 10)
+		need(amount.BitLen() <= 256, "a balance in alloc of genesis.json is above 2^256-1")
+		alloc[string(address)] = amount
+	}
+	return alloc
 }
 
 type signed struct {
@@ -734,7 +801,8 @@ func (g genesis) checkSigned(file object, set []validator) signed {
 		s.leaves = append(s.leaves, asBytes(each, -1, "leaves of a signed header"))
 	}
 	need(len(s.leaves) == 14, "a signed header does not have 14 leaves")
-	need(bytes.Equal(s.leaves[1], sized(0x0a, g.engine)), "a signed header is of another chain or genesis")
+	isOurs := bytes.Equal(s.leaves[1], sized(0x0a, g.engine))
+	need(isOurs, "signed for another chain, or another genesis.json than this one of 0x%x", g.digest)
 	height, used := uint64(0), 0
 	if len(s.leaves[2]) > 1 {
 		height, used = binary.Uvarint(s.leaves[2][1:])
@@ -778,7 +846,7 @@ func (g genesis) checkSigned(file object, set []validator) signed {
 		}
 		message := join(before, sized(0x2a, when), sized(0x32, g.engine))
 		message = join(varint(uint64(len(message))), message)
-		need(ed25519.Verify(set[index].key, message, signature), "the signature of validator %d is wrong", index)
+		need(isSigned(set[index].key, message, signature), "the signature of validator %d is wrong", index)
 		power.Add(power, new(big.Int).SetUint64(set[index].power))
 		s.signed++
 	}
@@ -793,8 +861,26 @@ func (g genesis) checkSigned(file object, set []validator) signed {
 
 type checker struct {
 	genesis
-	top    header // called B in docs/formats.md
-	report []string
+	top      header // called B in docs/formats.md
+	report   []string
+	cautions []string // why what holds is no proof all the same
+}
+
+func (c *checker) caution(text string) {
+	if !slices.Contains(c.cautions, text) {
+		c.cautions = append(c.cautions, text)
+	}
+}
+
+// headline is what is printed first: whether it is a proof.
+func (c *checker) headline(at string) string {
+	if len(c.cautions) > 0 {
+		return "VALID, BUT NO PROOF: " + strings.Join(c.cautions, "; ")
+	}
+	if at != "" {
+		return "PROVEN by the block that you trust: no validator's signature was looked at"
+	}
+	return "PROVEN"
 }
 
 func (c *checker) say(format string, values ...any) {
@@ -824,7 +910,7 @@ func (c *checker) checkCertificate(certificate object) {
 		c.say("signed by %d of %d validators", s.signed, len(set))
 	}
 	if public {
-		c.say("EVERYBODY HAS THE KEY of one who signs, a dev chain's: this proves nothing")
+		c.caution("everybody has the key of one who signs")
 	}
 }
 
@@ -895,7 +981,46 @@ func (c *checker) change(file object, address []byte) change {
 	path := file.hashes("path")
 	checkPath(leaf, file.integer("index"), file.integer("count"), path, block.changesRoot, "a change")
 	need(bytes.Equal(leaf[:20], address), "a change is of another account")
-	return change{block, binary.BigEndian.Uint64(leaf[20:]), readHolding(leaf[28:]), readHolding(leaf[68:])}
+	found := change{block, binary.BigEndian.Uint64(leaf[20:]), readHolding(leaf[28:]), readHolding(leaf[68:])}
+	if block.height > 0 {
+		c.checkStart(address, found.touched, found.before)
+	} else {
+		isFirst := found.touched == never && found.before.equals(holding{new(big.Int), 0})
+		need(isFirst, "an account held something before block 0")
+	}
+	c.checkStart(address, block.height, found.after)
+	return found
+}
+
+// checkStart checks what genesis decides: an account begins with what alloc gives, in block 0, or with nothing.
+func (c *checker) checkStart(address []byte, touched uint64, held holding) {
+	given := c.alloc[string(address)]
+	if given == nil {
+		given = new(big.Int)
+	}
+	switch touched {
+	case never:
+		need(given.Sign() == 0, "alloc of genesis.json gives the account coins, and no block touched it")
+		need(held.equals(holding{new(big.Int), 0}), "the account held something before any block touched it")
+	case 0:
+		need(given.Sign() > 0, "block 0 touched an account to which alloc of genesis.json gives nothing")
+		need(held.equals(holding{given, 0}), "block 0 gives the account something else than alloc of genesis.json")
+	}
+}
+
+// accountState is the account under the signed block: what it holds since when, or that it does not exist.
+func (c *checker) accountState(file object, address []byte) (touched uint64, held holding) {
+	found := c.state(file)
+	if bytes.Equal(found.address, address) {
+		// No block has the height that stands for none in a change; here it would be above all heights.
+		need(found.touched <= c.top.height, "a block above the signed one touched the account")
+		touched, held = found.touched, found.holding
+	} else {
+		need(found.excludes(address), "the leaf is of another account")
+		touched, held = never, holding{new(big.Int), 0}
+	}
+	c.checkStart(address, touched, held)
+	return touched, held
 }
 
 func (c *checker) sayPayment(tx transaction) {
@@ -929,13 +1054,13 @@ func (c *checker) account(file object) {
 		need(change.block.height > height, "the change is not above the height")
 		need(change.touched == never || change.touched <= height, "another block above the height touched the account")
 		held = change.before
-	} else if state := c.state(file.object("state")); bytes.Equal(state.address, address) {
-		need(state.touched <= height, "a block above the height touched the account")
-		held = state.holding
 	} else {
-		need(state.excludes(address), "the leaf is of another account")
-		held = holding{new(big.Int), 0}
-		c.say("this account does not exist")
+		var touched uint64
+		touched, held = c.accountState(file.object("state"), address)
+		need(touched == never || touched <= height, "a block above the height touched the account")
+		if touched == never {
+			c.say("this account does not exist")
+		}
 	}
 	c.say("0x%x held %s wei after block %d, with the nonce %d", address, held.balance, height, held.nonce)
 }
@@ -945,10 +1070,12 @@ func (c *checker) statement(file object) {
 	need(from <= to && to <= c.top.height, "from, to and the signed block are not in order")
 	need(file.has("state") != file.has("next"), "the file must have either state or next")
 	var last *change
+	var opening holding
 	// follows checks that a touch before is that of the last change; without one, that it is none or below from.
-	follows := func(touched uint64, before holding, mayBeNone bool) {
+	follows := func(touched uint64, before holding) {
 		if last == nil {
-			need(touched < from || mayBeNone && touched == never, "a change before the first one is left out")
+			need(touched < from || touched == never, "a change before the first one is left out")
+			opening = before
 			return
 		}
 		need(touched == last.block.height, "a change is left out")
@@ -959,22 +1086,26 @@ func (c *checker) statement(file object) {
 		height := change.block.height
 		need(height >= from && height <= to, "a change is not within from and to")
 		need(last == nil || height > last.block.height, "the heights of changes do not ascend")
-		follows(change.touched, change.before, true)
+		follows(change.touched, change.before)
 		c.explain(change, each.objects("payments"), address)
 		c.sayBlock("changed by block", change.block)
 		before, after := change.before, change.after
 		c.say("balance %s → %s, nonce %d → %d", before.balance, after.balance, before.nonce, after.nonce)
 		last = &change
 	}
+	var closing holding
 	if file.has("next") {
 		next := c.change(file.object("next"), address)
 		need(next.block.height > to, "the next change is not above to")
-		follows(next.touched, next.before, true)
-	} else if state := c.state(file.object("state")); bytes.Equal(state.address, address) {
-		follows(state.touched, state.holding, false)
+		closing = next.before
+		follows(next.touched, closing)
 	} else {
-		need(last == nil && state.excludes(address), "the leaf is of another account")
+		var touched uint64
+		touched, closing = c.accountState(file.object("state"), address)
+		follows(touched, closing)
 	}
+	c.say("opening balance %s wei with the nonce %d", opening.balance, opening.nonce)
+	c.say("closing balance %s wei with the nonce %d", closing.balance, closing.nonce)
 	c.say("this is all that happened to 0x%x from block %d to block %d", address, from, to)
 }
 
@@ -1000,9 +1131,25 @@ func (c *checker) explain(change change, payments []object, address []byte) {
 		c.sayPayment(tx)
 	}
 	need(nonce.Cmp(new(big.Int).SetUint64(change.after.nonce)) == 0, "payments that the account sent are left out")
-	earned := rest.Sign() > 0 && bytes.Equal(change.block.proposer, address)
-	set := change.block.transactionCount == 0
-	need(rest.Sign() == 0 || earned || set, "the payments do not explain the balance")
+	if rest.Sign() != 0 {
+		c.saySource(rest, change.block, address)
+	}
+}
+
+// saySource says where money comes from that no payment brought, or goes to. There are three places, and no other.
+func (c *checker) saySource(rest *big.Int, block header, address []byte) {
+	switch {
+	case block.height == 0: // checkStart has compared it.
+		c.say("%s wei given by genesis.json", rest)
+	case block.transactionCount > 0:
+		earned := rest.Sign() > 0 && bytes.Equal(block.proposer, address)
+		need(earned, "the payments do not explain the balance")
+		c.say("%s wei of fees of the block", rest)
+	default:
+		need(c.isDev, "a balance changed without a payment, which only a dev chain may do")
+		c.caution("balances were set by hand")
+		c.say("%s wei set by hand", rest)
+	}
 }
 
 func (c *checker) history(file object) {
@@ -1020,16 +1167,20 @@ func (c *checker) descendants(file object, witness []byte) []header {
 		need(witness == nil, "there is no valid signature by the witness")
 		return blocks
 	}
-	for _, each := range file.objects("descendants") {
+	descendants := file.objects("descendants")
+	need(len(descendants) <= mostDescendants, "the file has more than %d descendants", mostDescendants)
+	for _, each := range descendants {
 		h, path := readHeader(each.bytes("header", -1), c.chainID), each.hashes("history")
 		if !bytes.Equal(h.raw, c.top.raw) || len(path) != 0 {
 			checkPath(c.top.hash, c.top.height, h.height, path, h.historyRoot, "a descendant")
 		}
 		blocks = append(blocks, h)
 		message := join([]byte("cairn witness 1\x00"), c.digest, binary.BigEndian.AppendUint64(nil, h.height), h.hash)
-		for _, entry := range each.objects("witnesses") {
+		entries := each.objects("witnesses")
+		need(len(entries) <= mostWitnesses, "a descendant has more than %d witnesses", mostWitnesses)
+		for _, entry := range entries {
 			key, signature := entry.bytes("publicKey", 32), entry.bytes("signature", 64)
-			if bytes.Equal(key, witness) && ed25519.Verify(key, message, signature) {
+			if !seen && bytes.Equal(key, witness) && isSigned(key, message, signature) {
 				seen = true
 				c.sayBlock("seen by the witness: block", h)
 			}
@@ -1082,7 +1233,7 @@ func Check(genesisData, fileData []byte, at, witness string) (report []string, e
 	kind(file)
 	c.sayBlock("all of it under block", c.top)
 	c.say("chain %d, genesis digest 0x%x", c.chainID, c.digest)
-	return c.report, nil
+	return append([]string{c.headline(at)}, c.report...), nil
 }
 
 // ---------------------------------------------------------------------------------------------- the program

@@ -51,7 +51,7 @@ from cairn.client.transport import (
     path_of,
 )
 from cairn.client.wallet import AsyncWallet
-from cairn.domain.genesis import DEV_SIGNER, Genesis, parse_genesis
+from cairn.domain.genesis import DEV_SIGNER, Genesis, parse_exact_genesis
 from cairn.domain.json_fields import MAX_BATCH
 
 _RESULTS = Decoder(list[msgspec.Raw])
@@ -361,7 +361,7 @@ def _read_genesis(file: str | Path) -> Genesis:
         content = Path(file).read_bytes()
     except (OSError, ValueError) as error:
         raise InvalidField("genesis", f"{str(file)[:200]!r} cannot be read: {error}") from None
-    return parse_genesis(content)
+    return parse_exact_genesis(content)
 
 
 def _followed(addresses: str | Iterable[str], direction: Direction) -> list[str]:

@@ -43,7 +43,7 @@ from cairn.client.transport import Deadline, Query, Transport, delays, path_of
 from cairn.domain.certificates import CheckedCertificates, read_hex
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.headers import encode_header
-from cairn.domain.json_fields import hex_text
+from cairn.domain.json_fields import find_data, hex_text
 from cairn.domain.lru_cache import LruCache
 from cairn.domain.proof_checks import (
     FinalBlock,
@@ -147,7 +147,10 @@ class Prover:
         raw = (await self._transport.read_by_post("/rpc", call, _RAW_BLOCK)).result
         if raw is None:
             raise InvalidProof(f"the node does not give the bytes of block {answer.block_height}")
-        check_full(answer, read_hex(raw, "a block"), proven)
+        content = find_data(raw)
+        if content is None:
+            raise InvalidProof(f"the node gives something else than the bytes of block {answer.block_height}")
+        check_full(answer, content, proven)
 
     async def check_header(self, answer: Header) -> ProvenBlock:
         proven = await self._shown_block(answer)

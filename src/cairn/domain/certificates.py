@@ -12,10 +12,10 @@ from typing import Annotated
 import msgspec
 
 from cairn.domain.crypto import keccak256
-from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, verify
+from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, is_usable_point, verify
 from cairn.domain.errors import Corrupt, InvalidProof
 from cairn.domain.genesis import DEV_SIGNER, Genesis, genesis_digest
-from cairn.domain.governance import Governance
+from cairn.domain.governance import MAX_VALIDATORS, Governance
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.json_fields import about, find_data, hex_text
 from cairn.domain.merkle import leaf_hash, root_of
@@ -23,6 +23,8 @@ from cairn.domain.types import BlockHash, BlockHeader
 
 MAX_INTEGER = 2**53 - 1
 """The largest integer of a file: every reader of JSON has it exactly."""
+MAX_FILE_BYTES = 1_024
+"""Of bytes in a file for which the format names no size: what is longer would be work for nothing."""
 ENGINE_VERSION = 11
 """Of CometBFT's blocks: `version.block` in each header."""
 DIGEST_BYTES = 12
@@ -471,9 +473,13 @@ def _check_signatures(
 def _check_set(validators: Sequence[SetMember]) -> None:
     if not validators:
         raise InvalidProof("a step to no validators")
+    if len(validators) > MAX_VALIDATORS:
+        raise InvalidProof(f"a step to {len(validators)} validators: {MAX_VALIDATORS} are possible")
     members = [(each.key, each.power) for each in validators]
     if any(len(key) != PUBLIC_KEY_BYTES for key, _ in members):
         raise InvalidProof(f"a validator's public key does not have {PUBLIC_KEY_BYTES} bytes")
+    if not all(is_usable_point(key) for key, _ in members):
+        raise InvalidProof("a step names a key of small order, for which everybody can sign")
     if len({key for key, _ in members}) != len(members):
         raise InvalidProof("a step names a validator twice")
     if in_engine_order(members) != tuple(validators):
@@ -497,6 +503,8 @@ def _read_height(leaf: bytes) -> int:
 
 def read_hex(text: str, what: str) -> bytes:
     """Bytes of a file. Raises `InvalidProof`."""
+    if len(text) > 2 + 2 * MAX_FILE_BYTES:
+        raise InvalidProof(f"{what} has more than {MAX_FILE_BYTES:,} bytes")
     found = find_data(text)
     if found is None or text != text.lower():
         raise InvalidProof(f"{what} is not 0x and lower-case hexadecimal digits, two for each byte")

@@ -18,6 +18,7 @@ from cairn.domain.governance import (
     ChainIdentity,
     ValidatorRecord,
     check_admins,
+    check_public_key,
     encode_governance,
     first_governance,
 )
@@ -133,6 +134,23 @@ def parse_genesis(text: bytes) -> Genesis:
         admins=_parse_admins(fields["admins"]) if "admins" in fields else None,
         max_data_bytes=_parse_integer("maxDataBytes", fields.get("maxDataBytes", MAX_DATA_BYTES), 0, MAX_DATA_BYTES),
     )
+
+
+def parse_exact_genesis(content: bytes) -> Genesis:
+    """Read a genesis file whose bytes matter: signatures cover their digest. Raises as `parse_genesis` does.
+
+    Whoever checks a proof without this program takes the digest of the bytes, so a file with other line ends or spaces
+    would prove something here and nothing there.
+    """
+    genesis = parse_genesis(content)
+    if encode_genesis(genesis) != content:
+        raise InvalidField(
+            "genesis",
+            "is not written as `cairn init` writes it, so nobody signed it: the digest of its bytes is "
+            f"0x{keccak256(content).hex()}, and of the same content as it should be 0x{genesis_digest(genesis).hex()}. "
+            "Take the original file, or what GET /genesis of a node gives",
+        )
+    return genesis
 
 
 _KEYS = ("chainId", "timestamp", "gasPrice", "blockGasLimit", "alloc")
@@ -299,6 +317,7 @@ def _parse_public_key(field: str, given: object) -> bytes:
         raise InvalidField(field, "not base64") from None
     if len(key) != PUBLIC_KEY_SIZE:
         raise InvalidField(field, f"not an Ed25519 public key: {PUBLIC_KEY_SIZE} bytes in base64")
+    check_public_key(field, key)
     return key
 
 

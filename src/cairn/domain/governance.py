@@ -31,6 +31,7 @@ from typing import Any
 import msgspec
 
 from cairn.domain.crypto import keccak256
+from cairn.domain.ed25519 import is_usable_point
 from cairn.domain.errors import Corrupt, InvalidField
 from cairn.domain.types import Address
 
@@ -218,6 +219,7 @@ def first_governance(validators: Sequence[ValidatorRecord], admins: Admins | Non
         raise InvalidField("validators", f"there are {len(validators)}; 1 to {MAX_VALIDATORS} are possible")
     for validator in validators:
         check_validator(validator, least_power=1)
+        check_public_key("publicKey", validator.public_key)
     if len({validator.public_key for validator in validators}) != len(validators):
         raise InvalidField("validators", "two have the same public key")
     return Governance(0, tuple(sorted(validators, key=lambda validator: validator.public_key)), admins=admins)
@@ -235,6 +237,12 @@ def check_validator(validator: ValidatorRecord, least_power: int) -> None:
         raise InvalidField("name", f"it has at most {MAX_NAME_BYTES} bytes")
     if not re.fullmatch(NAME_PATTERN, validator.name):
         raise InvalidField("name", "it is words of printable ASCII, with single spaces between them")
+
+
+def check_public_key(field: str, key: bytes) -> None:
+    """Check that only who has its secret half can sign with a new key. Raises `InvalidField`."""
+    if not is_usable_point(key):
+        raise InvalidField(field, "not an Ed25519 key that protects anything: it is of small order, or badly encoded")
 
 
 def check_admins(admins: Admins) -> None:
@@ -322,6 +330,9 @@ def check_update(update: Update) -> None:
         check_admins(update.before)
     else:
         check_validator(update.validator, least_power=0)
+        # One that the chain has all the same can always be removed.
+        if update.validator.power:
+            check_public_key("publicKey", update.validator.public_key)
         check_before(update.before)
 
 

@@ -40,6 +40,11 @@ from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Block
 
 WITNESS_PREFIX = b"cairn witness 1\0"
 """So that a witness's signature means nothing else."""
+MAX_DESCENDANTS = 64
+MAX_WITNESSES = 16
+"""Of each descendant: every one is a signature to check, and anybody may add them."""
+MAX_PATH = 64
+"""Hashes in a path; no tree is as high."""
 
 
 # What a check starts from.
@@ -148,9 +153,11 @@ def check_account(file: AccountFile, trust: Trust) -> ProvenAccount:
     if (file.state is None) == (file.change is None):
         raise InvalidProof("the file must have exactly one of state and change")
     if file.state is not None:
-        account, last_touch = _at_state(file.state, address, file.height, head)
+        account, last_touch = account_under(file.state, address, head, trust.genesis)
     elif file.change is not None:
-        account, last_touch = _before_change(file.change, address, file.height, head)
+        account, last_touch = _before_change(file.change, address, file.height, head, trust.genesis)
+    if last_touch is not None and last_touch > file.height:
+        raise InvalidProof(f"block {last_touch} touched the account after height {file.height}")
     return ProvenAccount(finality, address, file.height, account, last_touch)
 
 
@@ -174,6 +181,8 @@ def check_history(file: HistoryFile, trust: Trust) -> ProvenHistory:
 def check_head(file: ProofFile, trust: Trust) -> Finality:
     """The newest block that the chain's validators signed, and the witnesses of its descendants."""
     block = read_block(file.certificate.header, trust.genesis.chain_id)
+    if len(file.descendants) > MAX_DESCENDANTS:
+        raise InvalidProof(f"the file has {len(file.descendants)} descendants: {MAX_DESCENDANTS} are possible")
     later = [_descendant(each, block) for each in file.descendants]
     if trust.at is None:
         checked = trust.checked or CheckedCertificates(trust.genesis)
@@ -214,6 +223,8 @@ def _check_witnesses(
     digest = genesis_digest(trust.genesis) if descendants else b""
     for descendant, block in zip(descendants, blocks, strict=True):
         message = witness_message(digest, block.header.height, block.hash)
+        if len(descendant.witnesses) > MAX_WITNESSES:
+            raise InvalidProof(f"{len(descendant.witnesses)} witnesses of a block: {MAX_WITNESSES} are possible")
         for witness in descendant.witnesses:
             key = sized(witness.public_key, PUBLIC_KEY_BYTES, "a witness's public key")
             # A wrong one counts for nothing, but refuses nothing: whoever passes a file on may add any.
@@ -232,6 +243,8 @@ def read_block(text: str, chain_id: int) -> ProvenBlock:
     header = read_header(text)
     if header.chain_id != chain_id:
         raise InvalidProof(f"a block of another chain: its chain id is {header.chain_id}, not {chain_id}")
+    if not header.height and header.tx_count:
+        raise InvalidProof("block 0 has transactions: genesis has none")
     return ProvenBlock(header, BlockHash(keccak256(read_hex(text, "a block's header"))))
 
 
@@ -294,7 +307,7 @@ def state_under(state: StatePath, head: ProvenBlock) -> StateLeaf:
     return read_state_leaf(leaf)
 
 
-def change_under(change: ChangePath, address: Address, head: ProvenBlock) -> ProvenChange:
+def change_under(change: ChangePath, address: Address, head: ProvenBlock, genesis: Genesis) -> ProvenChange:
     """What a block did to the account at `address`."""
     block = block_under(change.block, head)
     leaf = sized(change.leaf, CHANGE_LEAF_BYTES, "the leaf of a change")
@@ -304,34 +317,53 @@ def change_under(change: ChangePath, address: Address, head: ProvenBlock) -> Pro
     read = read_change_leaf(leaf)
     if read.address != address:
         raise InvalidProof(f"a change of block {header.height} is of account 0x{read.address.hex()}")
+    if header.height:
+        _check_origin(address, read.touched_before, read.before, genesis)
+    elif read.touched_before is not None or read.before != EMPTY_ACCOUNT:
+        raise InvalidProof("the account held something, or was touched, before block 0")
+    _check_origin(address, header.height, read.after, genesis)
     return ProvenChange(block, read)
 
 
-def _at_state(state: StatePath, address: Address, height: int, head: ProvenBlock) -> tuple[Account, int | None]:
+def account_under(
+    state: StatePath, address: Address, head: ProvenBlock, genesis: Genesis
+) -> tuple[Account, int | None]:
+    """What the account holds, and the last block that touched it; an empty one and None if it does not exist."""
     leaf = state_under(state, head)
-    if leaf.address != address:
-        if not leaf.skips(address):
-            raise InvalidProof("the leaf is of another account, and does not show that this one does not exist")
-        return EMPTY_ACCOUNT, None
-    if leaf.touched > height:
-        raise InvalidProof(f"block {leaf.touched} touched the account after height {height}")
-    return leaf.account, leaf.touched
+    account, touched = leaf.account, leaf.touched
+    if leaf.address == address:
+        _check_origin(address, touched, account, genesis)
+        return account, touched
+    if not leaf.skips(address):
+        raise InvalidProof("the leaf is of another account, and does not show that this one does not exist")
+    _check_origin(address, None, EMPTY_ACCOUNT, genesis)
+    return EMPTY_ACCOUNT, None
 
 
-def _before_change(change: ChangePath, address: Address, height: int, head: ProvenBlock) -> tuple[Account, int | None]:
-    proven = change_under(change, address, head)
-    before = proven.leaf.touched_before
+def _check_origin(address: Address, touched: int | None, account: Account, genesis: Genesis) -> None:
+    """Check what genesis decides: an account begins with what `alloc` gives it in block 0, or with nothing."""
+    given = genesis.alloc.get(address, 0)
+    if touched is None and (given or account != EMPTY_ACCOUNT):
+        raise InvalidProof("no block touched the account before, and yet it held something, or genesis gives it coins")
+    if touched == 0 and (not given or account != Account(given)):
+        raise InvalidProof(f"the account began with {account.balance} wei in block 0; alloc of genesis gives {given}")
+
+
+def _before_change(
+    change: ChangePath, address: Address, height: int, head: ProvenBlock, genesis: Genesis
+) -> tuple[Account, int | None]:
+    proven = change_under(change, address, head, genesis)
     if proven.height <= height:
         raise InvalidProof(f"the change is in block {proven.height}, not above height {height}")
-    if before is not None and before > height:
-        raise InvalidProof(f"block {before} touched the account after height {height}")
-    return proven.leaf.before, before
+    return proven.leaf.before, proven.leaf.touched_before
 
 
 # Texts.
 
 
 def read_path(path: Sequence[str]) -> list[bytes]:
+    if len(path) > MAX_PATH:
+        raise InvalidProof(f"a path has {len(path)} hashes: {MAX_PATH} are possible")
     return [sized(sibling, NODE_BYTES, "a hash of a path") for sibling in path]
 
 

@@ -142,6 +142,8 @@ _UNSIGNED: dict[str, Any] = {
 
 MAX_DEPTH = 32
 """Lists and objects within each other: JSON libraries differ in how many they take."""
+MAX_BYTES = 2**28
+"""Of a whole file: a year of a busy account has less, and a longer statement can be cut in two."""
 _MAX_DIGITS = 16
 
 _strings = re.compile(rb'"[ !#-\[\]-~]*"')
@@ -172,6 +174,8 @@ def encode_file(file: AnyProofFile) -> bytes:
 
 
 def parse_fields(raw: bytes) -> dict[str, Any]:
+    if len(raw) > MAX_BYTES:
+        raise InvalidProof(f"the file has more than {MAX_BYTES:,} bytes")
     outside = _strings.sub(b"", raw)
     if not _is_plain(outside):
         raise InvalidProof("the file is not JSON of the plain kind that proofs have: ASCII, integers, no escapes")

@@ -7,6 +7,7 @@ can be left out between them, before the first, or after the last.
 import msgspec
 
 from cairn.domain.errors import InvalidProof
+from cairn.domain.genesis import DEV_SIGNER, Genesis
 from cairn.domain.proof_checks import (
     FinalBlock,
     Finality,
@@ -16,6 +17,7 @@ from cairn.domain.proof_checks import (
     ProvenHistory,
     ProvenPayment,
     Trust,
+    account_under,
     block_under,
     change_under,
     check_account,
@@ -25,21 +27,18 @@ from cairn.domain.proof_checks import (
     check_receipt,
     payment_in,
     sized,
-    state_under,
 )
 from cairn.domain.proof_files import (
     AccountFile,
     AnyProofFile,
-    ChangePath,
     FinalityFile,
     HistoryFile,
     PaymentPath,
     ReceiptFile,
     StatementChange,
     StatementFile,
-    StatePath,
 )
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Tx
+from cairn.domain.types import Account, Address, BlockHeader, Tx
 
 
 class StatementPayment(msgspec.Struct, frozen=True):
@@ -58,7 +57,9 @@ class StatementEntry(msgspec.Struct, frozen=True):
     fees_earned: int
     """What no payment explains, if the account is the block's proposer: the fees of its transactions."""
     set_by_hand: int
-    """What no payment explains in a block without transactions: a dev chain set the balance; below 0 if lower."""
+    """What no payment explains in a block without transactions: in block 0 what alloc of genesis gives, which was
+    compared; in a later one what a dev chain set, below 0 if lower. No other chain has any.
+    """
 
 
 class ProvenStatement(msgspec.Struct, frozen=True):
@@ -75,6 +76,11 @@ class ProvenStatement(msgspec.Struct, frozen=True):
     entries: tuple[StatementEntry, ...]
     ends: tuple[ProvenBlock, ...] = ()
     """Blocks at `first` and `last` and beside them, which show of which time these are."""
+
+    @property
+    def has_balances_set(self) -> bool:
+        """Balances changed without payments after block 0, as only those of a dev chain may."""
+        return any(entry.set_by_hand and entry.block.header.height for entry in self.entries)
 
 
 Proven = FinalBlock | ProvenPayment | ProvenAccount | ProvenStatement | ProvenHistory
@@ -101,10 +107,11 @@ def check_statement(file: StatementFile, trust: Trust) -> ProvenStatement:
     if not file.first <= file.last <= head.header.height:
         heights = f"from {file.first} to {file.last}, with signed block {head.header.height}"
         raise InvalidProof(f"the heights do not ascend: {heights}")
-    changes = [change_under(change, address, head) for change in file.changes]
+    genesis = trust.genesis
+    changes = [change_under(change, address, head, genesis) for change in file.changes]
     _check_links(changes, file.first, file.last)
-    opening, closing = _ends(file, address, changes, head)
-    entries = tuple(_entry(change, path, address) for change, path in zip(changes, file.changes, strict=True))
+    opening, closing = _ends(file, address, changes, head, genesis)
+    entries = tuple(_entry(change, path, address, genesis) for change, path in zip(changes, file.changes, strict=True))
     ends = _end_blocks(file, head)
     return ProvenStatement(finality, address, file.first, file.last, opening, closing, entries, ends)
 
@@ -143,49 +150,40 @@ def _check_link(change: ProvenChange, before: ProvenChange | None, first: int) -
 
 
 def _ends(
-    file: StatementFile, address: Address, changes: list[ProvenChange], head: ProvenBlock
+    file: StatementFile, address: Address, changes: list[ProvenChange], head: ProvenBlock, genesis: Genesis
 ) -> tuple[Account, Account]:
     """What the account held before and after the range; so nothing is left out at its end."""
     if (file.state is None) == (file.next is None):
         raise InvalidProof("the file must have exactly one of state and next")
     newest = changes[-1] if changes else None
     if file.next is not None:
-        closing = _before_next(file.next, address, newest, file, head)
+        following = change_under(file.next, address, head, genesis)
+        if following.height <= file.last:
+            raise InvalidProof(f"the next change is in block {following.height}, not above {file.last}")
+        _check_link(following, newest, file.first)
+        closing = following.leaf.before
     elif file.state is not None:
-        closing = _in_state(file.state, address, newest, file.first, head)
+        closing, touched = account_under(file.state, address, head, genesis)
+        _check_last(closing, touched, newest, file.first)
     return (changes[0].leaf.before if changes else closing), closing
 
 
-def _before_next(
-    path: ChangePath, address: Address, newest: ProvenChange | None, file: StatementFile, head: ProvenBlock
-) -> Account:
-    following = change_under(path, address, head)
-    if following.height <= file.last:
-        raise InvalidProof(f"the next change is in block {following.height}, not above {file.last}")
-    _check_link(following, newest, file.first)
-    return following.leaf.before
-
-
-def _in_state(path: StatePath, address: Address, newest: ProvenChange | None, first: int, head: ProvenBlock) -> Account:
-    leaf = state_under(path, head)
-    if leaf.address != address:
-        if newest is not None or not leaf.skips(address):
-            raise InvalidProof("the leaf at the end is of another account")
-        return EMPTY_ACCOUNT
+def _check_last(account: Account, touched: int | None, newest: ProvenChange | None, first: int) -> None:
+    """Check that the account's state follows from its newest change, or without one, from before `first`."""
     if newest is None:
-        if leaf.touched >= first:
-            raise InvalidProof(f"block {leaf.touched} touched the account, and is left out")
-    elif leaf.touched != newest.height:
-        raise InvalidProof(f"block {leaf.touched} touched the account last, not block {newest.height}")
-    elif leaf.account != newest.leaf.after:
+        if touched is not None and touched >= first:
+            raise InvalidProof(f"block {touched} touched the account, and is left out")
+    elif touched != newest.height:
+        named = "no block" if touched is None else f"block {touched}"
+        raise InvalidProof(f"{named} touched the account last, not block {newest.height}")
+    elif account != newest.leaf.after:
         raise InvalidProof("the leaf at the end has another balance or nonce than the last change ended with")
-    return leaf.account
 
 
 # What explains a change.
 
 
-def _entry(change: ProvenChange, path: StatementChange, address: Address) -> StatementEntry:
+def _entry(change: ProvenChange, path: StatementChange, address: Address, genesis: Genesis) -> StatementEntry:
     header, before, after = change.block.header, change.leaf.before, change.leaf.after
     payments = _payments(path.payments, change.block, address)
     sent = [each.tx for each in payments if each.tx.sender == address]
@@ -194,11 +192,20 @@ def _entry(change: ProvenChange, path: StatementChange, address: Address) -> Sta
         raise InvalidProof(f"the payments in block {header.height} are not those that the account sent there")
     received = sum(each.tx.value for each in payments if each.tx.to == address)
     rest = after.balance - before.balance - received + sum(tx.debit for tx in sent)
-    is_set = header.tx_count == 0
-    if rest and not is_set and (rest < 0 or header.proposer != address):
+    if rest and not _has_source(rest, header, address, genesis):
         raise InvalidProof(f"the payments in block {header.height} do not explain the balance: {rest} wei are left")
-    fees, by_hand = (0, rest) if is_set else (rest, 0)
+    fees, by_hand = (rest, 0) if header.tx_count else (0, rest)
     return StatementEntry(change.block, before, after, payments, fees, by_hand)
+
+
+def _has_source(rest: int, header: BlockHeader, address: Address, genesis: Genesis) -> bool:
+    """Whether money may come from elsewhere than a payment: from genesis, fees, or the hand of a dev chain."""
+    if not header.height:
+        # The balance was compared with alloc.
+        return True
+    if header.tx_count:
+        return rest > 0 and header.proposer == address
+    return genesis.signer == DEV_SIGNER
 
 
 def _payments(paths: list[PaymentPath], block: ProvenBlock, address: Address) -> tuple[StatementPayment, ...]:

@@ -1,5 +1,6 @@
 """The validators and the administrators: what they are, and that genesis and the state root know them."""
 
+import base64
 import hashlib
 import json
 
@@ -20,14 +21,19 @@ from cairn.domain.governance import (
     EvidenceRecord,
     Governance,
     ValidatorRecord,
+    ValidatorUpdate,
     check_admins,
     check_before,
+    check_update,
     check_validator,
+    decode_update,
     encode_governance,
+    encode_update,
     first_governance,
 )
 from cairn.domain.types import Address
 from tests.support.memory_state import MemoryState, naive_state_root
+from tests.vectors.proofs.small_order import ENCODINGS, NOT_CANONICAL
 
 KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
 ADMINS = Admins(2, tuple(address_of_key(key) for key in KEYS))
@@ -47,10 +53,10 @@ START_WITH_ADMINS = first_governance([validator(2), validator(1)], ADMINS)
     ("wrong", "field"),
     [
         (ValidatorRecord(b"short", 1, Address(bytes(20))), "publicKey"),
-        (ValidatorRecord(bytes(32), MAX_POWER + 1, Address(bytes(20))), "power"),
-        (ValidatorRecord(bytes(32), 1, Address(bytes(19))), "feeRecipient"),
-        (ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 65), "name"),
-        *((ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
+        (ValidatorRecord(KEYS[0], MAX_POWER + 1, Address(bytes(20))), "power"),
+        (ValidatorRecord(KEYS[0], 1, Address(bytes(19))), "feeRecipient"),
+        (ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 65), "name"),
+        *((ValidatorRecord(KEYS[0], 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
     ],
 )
 def test_a_validator_with_a_wrong_field_is_refused_by_that_field(wrong: ValidatorRecord, field: str) -> None:
@@ -59,13 +65,30 @@ def test_a_validator_with_a_wrong_field_is_refused_by_that_field(wrong: Validato
     assert refusal.value.field == field
 
 
+@pytest.mark.parametrize("key", [*ENCODINGS.values(), NOT_CANONICAL], ids=bytes.hex)
+def test_a_key_for_which_everybody_can_sign_is_refused_in_genesis_and_updates_but_can_be_removed(key: bytes) -> None:
+    weak = ValidatorRecord(key, 1, Address(bytes(20)))
+    one = {"publicKey": base64.b64encode(key).decode(), "power": 1, "feeRecipient": ALICE, "name": ""}
+    for refused in (
+        lambda: first_governance([weak]),
+        lambda: check_update(ValidatorUpdate(0, weak, Before(0, 10, 1, 0))),
+        lambda: decode_update(encode_update(ValidatorUpdate(0, weak, Before(0, 10, 1, 0)))),
+        lambda: parse_genesis(genesis_with(validators=[one])),
+        lambda: parse_genesis(encode_genesis(msgspec.structs.replace(dev_genesis(), signer=key))),
+    ):
+        with pytest.raises(InvalidField, match="it is of small order, or badly encoded"):
+            refused()
+    removal = ValidatorUpdate(0, msgspec.structs.replace(weak, power=0), Before(0, 10, 1, 0))
+    assert decode_update(encode_update(removal)) == removal
+
+
 def test_fees_go_to_the_fee_recipient_of_the_proposing_validator() -> None:
     assert START.proposer_of(validator(2).engine_address) == validator(2).fee_recipient
     assert START.proposer_of(bytes(20)) is None
 
 
 def many(count: int) -> list[ValidatorRecord]:
-    return [ValidatorRecord(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(count)]
+    return [ValidatorRecord(number.to_bytes(32, "little"), 1, Address(bytes(20))) for number in range(2, count + 2)]
 
 
 def test_two_first_validators_with_one_key_or_none_at_all_are_refused() -> None:
@@ -90,14 +113,14 @@ def test_there_are_a_thousand_validators_at_most() -> None:
 
 
 def test_a_name_has_64_bytes_at_most() -> None:
-    check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 64), least_power=0)
+    check_validator(ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 64), least_power=0)
     with pytest.raises(InvalidField, match="at most 64 bytes"):
-        check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 65), least_power=0)
+        check_validator(ValidatorRecord(KEYS[0], 1, Address(bytes(20)), "x" * 65), least_power=0)
 
 
 @pytest.mark.parametrize("name", ["", "x", "node 4", "A-b_c.d (e) ~!"])
 def test_names_are_words_of_printable_ascii(name: str) -> None:
-    check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), least_power=0)
+    check_validator(ValidatorRecord(KEYS[0], 1, Address(bytes(20)), name), least_power=0)
 
 
 def some(count: int) -> tuple[Address, ...]:
@@ -172,7 +195,7 @@ def test_a_validators_address_in_cometbft_is_20_bytes_of_sha_256() -> None:
 
 
 def test_a_validator_needs_no_name() -> None:
-    assert ValidatorRecord(bytes(32), 1, Address(bytes(20))).name == ""
+    assert ValidatorRecord(KEYS[0], 1, Address(bytes(20))).name == ""
 
 
 def network_genesis_text() -> bytes:
@@ -255,7 +278,7 @@ def test_validators_and_administrators_out_of_shape_are_named(changes: dict[str,
 
 
 def test_one_validator_and_one_administrator_are_enough() -> None:
-    one = {"publicKey": "A" * 43 + "=", "power": 1, "feeRecipient": ALICE, "name": ""}
+    one = {"publicKey": base64.b64encode(KEYS[0]).decode(), "power": 1, "feeRecipient": ALICE, "name": ""}
     genesis = parse_genesis(genesis_with(validators=[one], admins={"threshold": 1, "addresses": [ALICE]}))
     assert [(each.power, each.name) for each in genesis.validators] == [(1, "")]
     assert genesis.admins == Admins(1, (Address(b"\xaa" * 20),))

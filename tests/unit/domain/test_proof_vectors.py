@@ -3,7 +3,7 @@
 import pytest
 
 from cairn.domain.errors import InvalidField, InvalidProof, MalformedJson
-from cairn.domain.genesis import parse_genesis
+from cairn.domain.genesis import parse_exact_genesis
 from cairn.domain.proof_checks import BlockName, Trust
 from cairn.domain.proof_files import read_file
 from cairn.domain.statement_checks import Proven, check_file
@@ -19,7 +19,7 @@ def proven_by(case: Case) -> Proven:
         height, block_hash = case.at.split(":")
         at = BlockName(int(height), BlockHash(bytes.fromhex(block_hash[2:])))
     witnesses = () if case.witness is None else (bytes.fromhex(case.witness[2:]),)
-    trust = Trust(parse_genesis(case.genesis), at, witnesses)
+    trust = Trust(parse_exact_genesis(case.genesis), at, witnesses)
     return check_file(read_file(case.file, without_signatures=at is not None), trust)
 
 

@@ -39,7 +39,7 @@ GENESIS = Genesis(
 )
 START = genesis_outcome(GENESIS)
 STATE = MemoryState(START)
-GOVERNANCE = Governance(0, (ValidatorRecord(bytes(32), 1, PROPOSER),))
+GOVERNANCE = Governance(0, (ValidatorRecord(b"\x05" * 32, 1, PROPOSER),))
 
 
 def transfer(

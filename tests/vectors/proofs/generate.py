@@ -12,7 +12,15 @@ from hashlib import sha256
 from pathlib import Path
 
 from tests.support.proof_chain import COIN, Json, ProofChain, encode
-from tests.vectors.proofs import certificate_lies, content_lies, edge_cases, reading_lies
+from tests.vectors.proofs import (
+    certificate_lies,
+    content_lies,
+    edge_cases,
+    limits,
+    origins,
+    reading_lies,
+    small_order,
+)
 from tests.vectors.proofs.chains import (
     ALICE,
     BOB,
@@ -125,6 +133,9 @@ def all_vectors() -> list[Vector]:
         content_lies.vectors(),
         reading_lies.vectors(),
         edge_cases.vectors(),
+        small_order.vectors(),
+        origins.vectors(),
+        limits.vectors(),
     )
     return [vector for part in parts for vector in part]
 

@@ -70,7 +70,8 @@ PROBLEM = {
 }
 SUBMITTED = {"status": "pending", "txHash": TX_HASH}
 GENESIS = "0x" + "ab" * 32
-VALIDATOR = {"publicKey": "A" * 43 + "=", "power": 10, "feeRecipient": RECIPIENT, "name": "first"}
+PUBLIC_KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+VALIDATOR = {"publicKey": PUBLIC_KEY, "power": 10, "feeRecipient": RECIPIENT, "name": "first"}
 BLOCK = HEADER | {"transactions": [TX_HASH]}
 
 EXAMPLES: dict[str, Any] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson
-from cairn.domain.genesis import Genesis, parse_genesis
+from cairn.domain.genesis import Genesis, parse_exact_genesis
 
 
 class StatementOutputs(NamedTuple):
@@ -27,7 +27,7 @@ def read_genesis(path: Path) -> Genesis:
 def parse_genesis_of(content: bytes, source: str) -> Genesis:
     """The genesis in `content`. Raises `InvalidConfig` that names where it is from."""
     try:
-        return parse_genesis(content)
+        return parse_exact_genesis(content)
     except (InvalidField, MalformedJson) as error:
         raise InvalidConfig(f"{source}: {error.detail}") from None
 

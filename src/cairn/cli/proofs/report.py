@@ -79,9 +79,7 @@ def standing(proven: Proven, genesis: Genesis) -> str:
     signed = proven.finality.signed
     is_public = signed is not None and signed.is_public_key
     notes = ["its key is public"] if is_public else []
-    if isinstance(proven, ProvenStatement) and any(
-        each.set_by_hand and each.block.header.height for each in proven.entries
-    ):
+    if isinstance(proven, ProvenStatement) and proven.has_balances_set:
         notes.append("balances were set by hand")
     worth = "PROVEN BY THE WORD OF ONE NODE" if signed is not None and _is_alone(proven.finality, genesis) else "PROVEN"
     if is_public:

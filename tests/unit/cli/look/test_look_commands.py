@@ -37,8 +37,8 @@ class Liar(JsonServer):
     def get(self, target: str) -> Answer:
         head = {"blockHeight": 1, "hash": "0x" + 64 * "a", "timestamp": 1}
         chain: dict[str, Any] = {
-            "chainId": 1, "gasPrice": 1, "blockGasLimit": 30_000_000, "maxDataBytes": 256, "engine": "embedded",
-            "version": LIE, "head": head, "mempool": {"pending": 0, "queued": 0, "limit": 10},
+            "chainId": 1, "gasPrice": 1, "blockGasLimit": 30_000_000, "blockTime": 1.0, "maxDataBytes": 256,
+            "engine": "embedded", "version": LIE, "head": head, "mempool": {"pending": 0, "queued": 0, "limit": 10},
         }  # fmt: skip
         return 200, chain if target == "/chain" else {"status": "ok"}
 

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
@@ -233,9 +234,21 @@ def test_a_genesis_that_is_none_exits_with_2(tmp_path: Path, chain: ProofChain) 
     assert "genesis.json: " in result.stderr
 
 
-def test_a_genesis_that_is_written_otherwise_is_the_same_genesis(tmp_path: Path, chain: ProofChain) -> None:
-    written(tmp_path / "genesis.json", json.dumps(json.loads(chain.genesis)).encode())
-    assert check(tmp_path, chain.receipt(2, 0, HEAD)).exit_code == 0
+@pytest.mark.parametrize(
+    "rewrite",
+    [lambda raw: raw.replace(b"\n", b"\r\n"), lambda raw: json.dumps(json.loads(raw)).encode(), lambda raw: raw[:-1]],
+    ids=["CRLF", "compacted", "no line feed at the end"],
+)
+def test_a_genesis_that_is_written_otherwise_is_refused_with_the_digest_of_its_bytes(
+    rewrite: Callable[[bytes], bytes], tmp_path: Path, chain: ProofChain
+) -> None:
+    content = rewrite(chain.genesis)
+    written(tmp_path / "genesis.json", content)
+    result = check(tmp_path, chain.receipt(2, 0, HEAD))
+    assert result.exit_code == 2
+    assert "genesis.json: " in result.stderr
+    assert "".join(result.stderr.split()).count(keccak(content).hex()) == 1
+    assert "".join(result.stderr.split()).count(chain.digest.hex()) == 1
 
 
 # Statements.

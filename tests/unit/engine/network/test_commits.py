@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cairn.domain.certificates import check_signed, header_hash, header_leaves
+from cairn.domain.certificates import check_signed, header_hash, header_leaves, vote_bytes
 from cairn.domain.errors import InvalidProof
 from cairn.engine.network.commits import (
     MOST_AT_ONCE,
@@ -20,6 +20,7 @@ from cairn.engine.network.commits import (
     signed_header,
 )
 from tests.support.commits import engine_header, key_of, members, seed_of, sign_commit
+from tests.vectors.proofs.small_order import Careless
 
 CHAIN_ID = "cairn-7-00112233445566778899aabb"
 FOUR = members({0: 10, 1: 10, 2: 10, 3: 10})
@@ -70,6 +71,31 @@ async def test_signatures_that_are_not_valid_are_left_out() -> None:
         signed = await signed_header(with_votes(commit(), [wrong, second, *others]), FOUR, CHAIN_ID)
         assert [each.validator for each in signed.signatures] == [1, 2, 3]
         assert check_signed(signed, FOUR, CHAIN_ID).power == 30
+
+
+async def test_a_vote_whose_r_is_of_small_order_is_absent_and_the_others_must_suffice() -> None:
+    """CometBFT takes it: its own rule is wider, and whoever has the key can make one."""
+    made = commit(absent=(3,))
+    leaves = header_hash(header_leaves(made.header))
+    vote = made.votes[1]
+    assert vote is not None
+    message = vote_bytes(
+        leaves,
+        height=made.header.height,
+        chain_id=CHAIN_ID,
+        seconds=vote.seconds,
+        nanos=vote.nanos,
+        parts_total=made.parts_total,
+        parts_hash=made.parts_hash,
+    )
+    signer = Careless(SEEDS[FOUR[1].key], 10)
+    assert signer.key == FOUR[1].key
+    small = msgspec.structs.replace(vote, signature=signer.sign(message))
+    whole = commit()
+    signed = await signed_header(with_votes(whole, [whole.votes[0], small, *whole.votes[2:]]), FOUR, CHAIN_ID)
+    assert [each.validator for each in signed.signatures] == [0, 2, 3]
+    with pytest.raises(InvalidProof, match="signed by 20 of 40"):
+        await signed_header(with_votes(made, [made.votes[0], small, *made.votes[2:]]), FOUR, CHAIN_ID)
 
 
 async def test_a_commit_of_another_chain_or_of_others_is_refused() -> None:

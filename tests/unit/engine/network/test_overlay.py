@@ -164,11 +164,11 @@ def test_an_overlay_holds_only_what_was_added(overlay: Overlay) -> None:
 
 
 def test_one_update_at_a_time(overlay: Overlay) -> None:
-    first = ValidatorUpdate(0, ValidatorRecord(bytes(32), 1, address(9)), NEW)
+    first = ValidatorUpdate(0, ValidatorRecord(b"\x05" * 32, 1, address(9)), NEW)
     overlay.check_update(first)
     overlay.add_update(first)
     overlay.check_update(first)
     with pytest.raises(UpdateRefused):
-        overlay.check_update(ValidatorUpdate(0, ValidatorRecord(bytes(32), 2, address(9)), NEW))
+        overlay.check_update(ValidatorUpdate(0, ValidatorRecord(b"\x05" * 32, 2, address(9)), NEW))
     overlay.reset()
-    overlay.check_update(ValidatorUpdate(0, ValidatorRecord(bytes(32), 2, address(9)), NEW))
+    overlay.check_update(ValidatorUpdate(0, ValidatorRecord(b"\x05" * 32, 2, address(9)), NEW))

@@ -20,7 +20,7 @@ from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.pace import PATIENCE_S
 from tests.support.transfers import address
 
-UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 1, address(1)), Before(0, 10, 1, 0))
+UPDATE = ValidatorUpdate(0, ValidatorRecord(b"\x05" * 32, 1, address(1)), Before(0, 10, 1, 0))
 
 
 def raw_of(nonce: int) -> bytes:

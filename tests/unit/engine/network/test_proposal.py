@@ -28,8 +28,8 @@ from tests.support.transfers import RULES, Accounts, address, transfer
 from tests.support.tx_data import gas_of
 
 NEW = Before(0, 0, 0, 0)
-UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 7, address(9)), NEW)
-OTHER_UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 8, address(9)), NEW)
+UPDATE = ValidatorUpdate(0, ValidatorRecord(b"\x05" * 32, 7, address(9)), NEW)
+OTHER_UPDATE = ValidatorUpdate(0, ValidatorRecord(b"\x05" * 32, 8, address(9)), NEW)
 AFTER = Governance(1, (UPDATE.validator,))
 PLENTY_BYTES = 10**9
 
