@@ -1,7 +1,7 @@
 """The tests in other environments than .venv: each supported Python, and the oldest packages that are allowed.
 
-`make matrix` and `make bounds` run them. A Python that this machine lacks is downloaded by uv; where that fails, nox
-leaves it out and says so. In CI that is a failure.
+`make matrix` and `make matrix SESSION=bounds` run them. A Python that this machine lacks is downloaded by uv; where
+that fails, nox leaves it out and says so. In CI that is a failure.
 """
 
 import os
@@ -21,7 +21,6 @@ os.environ["PATH"] = os.pathsep.join([*map(str, PYENV.glob("versions/*/bin")), o
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
-# What a path costs differs with Python and its packages: it is counted in .venv.
 PYTEST = ("pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
 BOUNDS_TESTS = (
     "tests/unit",

@@ -8,11 +8,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.phases import FULL, SMOKE, measure_depth, measure_main
-from bench.report import Line, depth_lines, main_lines
+from bench.phases import FULL, SMOKE, measure_main
+from bench.report import Line, main_lines
 
 RESULTS = Path(__file__).parent / "results"
-PHASES = ("main", "depth")
 
 
 def tell(message: str) -> None:
@@ -29,18 +28,13 @@ def save(lines: list[Line], path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: shows that it works, not how fast; no bars")
-    parser.add_argument("--only", choices=PHASES, help="one phase alone")
     parser.add_argument("--output", type=Path, default=RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json")
     options = parser.parse_args()
     if sys.platform != "linux":
         parser.error("the processes' cost is read from /proc: run it on Linux")
     sizes = SMOKE if options.smoke else FULL
-    lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as scratch:
-        if options.only in (None, "main"):
-            lines += main_lines(measure_main(Path(scratch), sizes, tell), sizes)
-        if options.only in (None, "depth"):
-            lines += depth_lines(measure_depth(Path(scratch), sizes, tell), sizes)
+        lines = main_lines(measure_main(Path(scratch), sizes, tell), sizes)
     print(*lines, sep="\n")
     save(lines, options.output)
     return 0 if options.smoke or all(line.is_met for line in lines) else 1

@@ -1,26 +1,19 @@
 """What a read and a write cost on a chain with few transfers stored, and on one with many.
 
-    python -m bench.depth --stored 10000,10000000
-
-Every key is asked for once, so no cache of answers helps: not on the large chain, and not on the small one either,
-which would fit into any. All figures are CPU time of the node's processes, in turns on the chains, so that a slow
-minute of the machine hits both. What is measured is in the kernel's page cache, as on a machine that has the memory for
-it. Ten million transfers take 7 GB of disk for the time of the run, and some minutes.
+A row of `make bench-peers`. Every key is asked for once, so no cache of answers helps: not on the large chain, and not
+on the small one either, which would fit into any. All figures are CPU time of the node's processes, in turns on the
+chains, so that a slow minute of the machine hits both. What is measured is in the kernel's page cache, as on a machine
+that has the memory for it. Ten million transfers take 7 GB of disk for the time of the run, and some minutes.
 """
 
-import argparse
 import shutil
 import statistics
-import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-
-import structlog
 
 from bench.deep_chain import DeepChain
 from bench.load import Request, run_load
@@ -33,7 +26,6 @@ from cairn.domain.types import TRANSFER_GAS, Address, Draft
 READ_ROUNDS = 5
 READS = 1_000
 """Of each kind in a round: a small chain must have enough for all rounds, each once."""
-WRITE_ROUNDS = 3
 PAYMENTS_EACH = 4
 WRITE = "POST /tx, accounts in use"
 FIRST_WRITE = "POST /tx, accounts at random"
@@ -59,7 +51,7 @@ class DepthRow:
         return statistics.median(b / a for a, b in zip(least, most, strict=True))
 
 
-def measure_depth(scratch: Path, stored: Sequence[int], tell: Tell, write_rounds: int = WRITE_ROUNDS) -> list[DepthRow]:
+def measure_depth(scratch: Path, stored: Sequence[int], tell: Tell, write_rounds: int) -> list[DepthRow]:
     """Each kind of request on chains with so many transfers; those that `scratch` does not have are made there."""
     homes = {DeepChain(count): scratch / f"deep-{count}" for count in sorted(stored)}
     for chain, home in homes.items():
@@ -197,27 +189,3 @@ def _warm(home: Path) -> None:
         with table.open("rb", buffering=0) as file:
             while file.read(1 << 20):
                 pass
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stored", default="10000,1000000", help="numbers of stored transfers, separated by commas")
-    parser.add_argument("--write-rounds", type=int, default=WRITE_ROUNDS)
-    parser.add_argument("--scratch", type=Path, help="where chains are kept for the next run; none are if left out")
-    arguments = parser.parse_args()
-    stored = [int(number) for number in arguments.stored.split(",")]
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    with tempfile.TemporaryDirectory(prefix="cairn-depth-") as temporary:
-        scratch = arguments.scratch or Path(temporary)
-        rows = measure_depth(
-            scratch, stored, lambda text: print(f"  {text} ...", file=sys.stderr, flush=True), arguments.write_rounds
-        )
-    print(f"{'CPU us':<28}" + "".join(f"{count:>14,}" for count in sorted(stored)) + f"{'ratio':>9}")
-    for row in rows:
-        print(
-            f"{row.what:<28}" + "".join(f"{row.median_us(count):>14.1f}" for count in row.cpu_us) + f"{row.ratio:>9.2f}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -99,9 +99,9 @@ class Figures:
 
     def _head(self) -> Iterator[str]:
         yield f"# A chain of {self.stored:,} transfers\n"
-        yield f"`make million`: {SENDERS:,} accounts take turns to pay, each time a new account, {PER_BLOCK} transfers"
-        yield f"in a block. Each is signed and executed. Python {platform.python_version()} on {platform.system()},"
-        yield f"{platform.machine()}, {os.cpu_count()} cores.\n"
+        yield f"`make bench-million`: {SENDERS:,} accounts take turns to pay, each time a new account, {PER_BLOCK}"
+        yield f"transfers in a block, each signed and executed. Python {platform.python_version()} on"
+        yield f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores.\n"
 
     def _at_rest(self) -> Iterator[str]:
         if self.space is None or self.empty is None or self.full is None:

@@ -1,7 +1,6 @@
-"""What is measured, phase by phase."""
+"""What is measured of one node: start, memory, the load, and lookups."""
 
 import functools
-import shutil
 import statistics
 import time
 from collections import defaultdict
@@ -12,8 +11,7 @@ from random import Random
 
 from bench.load import LoadResult, run_load
 from bench.machine import Memory
-from bench.node import BenchNode, copy_home, make_home
-from bench.prefill import prefill
+from bench.node import BenchNode, make_home
 from bench.recovery import Recovery, RecoverySampler
 from bench.workload import Submission, bench_genesis, lookup, presign
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY
@@ -31,10 +29,6 @@ class Sizes:
     starts: int
     load: int
     load_parts: int
-    shallow: int
-    deep: int
-    depth_load: int
-    depth_rounds: int
     rest_s: float
 
 
@@ -43,10 +37,6 @@ FULL = Sizes(
     starts=5,
     load=100_000,
     load_parts=5,
-    shallow=10_000,
-    deep=1_000_000,
-    depth_load=50_000,
-    depth_rounds=3,
     rest_s=1.0,
 )
 SMOKE = Sizes(
@@ -54,10 +44,6 @@ SMOKE = Sizes(
     starts=1,
     load=300,
     load_parts=2,
-    shallow=100,
-    deep=400,
-    depth_load=100,
-    depth_rounds=1,
     rest_s=0.1,
 )
 
@@ -108,17 +94,6 @@ class MainFigures:
     @property
     def posts(self) -> LoadResult:
         return functools.reduce(LoadResult.joined, (part.posts for part in self.parts))
-
-
-@dataclass(frozen=True, slots=True)
-class DepthFigures:
-    shallow_cpu_us: list[float]
-    deep_cpu_us: list[float]
-
-    @property
-    def ratio(self) -> float:
-        """The median over rounds of neighbouring measurements, so that a slow minute of the machine hits both."""
-        return statistics.median(b / a for a, b in zip(self.shallow_cpu_us, self.deep_cpu_us, strict=True))
 
 
 def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
@@ -194,39 +169,3 @@ def look_up(node: BenchNode, submissions: Sequence[Submission]) -> LoadResult:
     requests = [(lookup(tx.tx_hash), b'"confirmed"') for tx in submissions]
     Random(0).shuffle(requests)
     return run_load(node.port, requests, CONNECTIONS)
-
-
-def measure_depth(scratch: Path, sizes: Sizes, tell: Tell) -> DepthFigures:
-    """Put one load on a node with few and on one with many stored transactions, in turns."""
-    homes = {}
-    for stored in (sizes.shallow, sizes.deep):
-        tell(f"storing {stored:,} transactions")
-        homes[stored] = scratch / f"stored-{stored}"
-        _fill_home(homes[stored], sizes, stored)
-    loads = {stored: presign(sizes.depth_load, sizes.accounts, first=stored) for stored in homes}
-    costs: dict[int, list[float]] = {stored: [] for stored in homes}
-    for number in range(sizes.depth_rounds):
-        for stored, home in homes.items():
-            tell(f"round {number + 1} of {sizes.depth_rounds}: {sizes.depth_load:,} transfers on {stored:,}")
-            costs[stored].append(_cost_on_copy(home, loads[stored], sizes.rest_s))
-    return DepthFigures(costs[sizes.shallow], costs[sizes.deep])
-
-
-def _fill_home(home: Path, sizes: Sizes, stored: int) -> None:
-    genesis = bench_genesis(sizes.accounts)
-    make_home(home, genesis)
-    prefill(home / DATA_DIR, genesis, stored)
-    # Let the node finish what background work the filling left, so that no measured load pays for it.
-    with BenchNode(home, sizes.rest_s) as node:
-        node.await_quiet()
-
-
-def _cost_on_copy(home: Path, submissions: Sequence[Submission], rest_s: float) -> float:
-    copy = home.with_name("measured")
-    copy_home(home, copy)
-    try:
-        with BenchNode(copy, rest_s) as node:
-            node.await_quiet()
-            return measure_load(node, submissions).cpu_us
-    finally:
-        shutil.rmtree(copy)

@@ -4,28 +4,14 @@ Only the signatures are made up: the store never reads them, and a million real 
 """
 
 from collections.abc import Sequence
-from contextlib import closing
 from hashlib import blake2b
-from pathlib import Path
 from random import Random
 
-from bench.workload import GAS_PRICE, GENESIS_TIMESTAMP, MAX_VALUE, account
-from cairn.domain.genesis import Genesis
+from bench.workload import GAS_PRICE, MAX_VALUE
 from cairn.domain.transition import build_block
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx, TxHash
 from cairn.store.chain import ChainStore
 from tests.support.signing import commit_signed
-
-TXS_PER_BLOCK = 2_000
-
-
-def prefill(directory: Path, genesis: Genesis, count: int) -> None:
-    """Store the first `count` transfers of the endless sequence in which the accounts take turns."""
-    senders = [account(index)[0] for index in range(len(genesis.alloc))]
-    with closing(ChainStore.open(directory, genesis)) as chain:
-        for first in range(0, count, TXS_PER_BLOCK):
-            txs = [_stored_tx(index, senders) for index in range(first, min(count, first + TXS_PER_BLOCK))]
-            store_block(chain, txs, GENESIS_TIMESTAMP + first)
 
 
 def store_block(chain: ChainStore, txs: Sequence[Tx], timestamp: int) -> None:
@@ -40,11 +26,6 @@ def store_block(chain: ChainStore, txs: Sequence[Tx], timestamp: int) -> None:
         rules=chain.genesis.rules,
     )
     commit_signed(chain, outcome)
-
-
-def _stored_tx(index: int, senders: Sequence[Address]) -> Tx:
-    nonce, turn = divmod(index, len(senders))
-    return stored_tx(index, nonce, senders[turn])
 
 
 def stored_tx(index: int, nonce: int, sender: Address) -> Tx:

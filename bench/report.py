@@ -3,10 +3,9 @@
 import statistics
 from dataclasses import dataclass
 
-from bench.phases import DepthFigures, MainFigures, Sizes, median_ratio
+from bench.phases import MainFigures, Sizes, median_ratio
 
 MAX_COST_RATIO = 3.0
-MAX_DEPTH_RATIO = 1.2
 MAX_START_S = 1.5
 MAX_IDLE_MB = 200
 
@@ -65,13 +64,4 @@ def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
         Line("idle_pss_mb", "memory idle, shared pages once (PSS)", figures.idle.pss_mb, "MB"),
         Line("loaded_rss_mb", f"memory after {sizes.load:,} transactions, RSS", figures.loaded.rss_mb, "MB"),
         Line("loaded_pss_mb", f"memory after {sizes.load:,} transactions, PSS", figures.loaded.pss_mb, "MB"),
-    ]
-
-
-def depth_lines(figures: DepthFigures, sizes: Sizes) -> list[Line]:
-    shallow, deep = statistics.median(figures.shallow_cpu_us), statistics.median(figures.deep_cpu_us)
-    return [
-        Line("shallow_cpu_us", f"CPU per transaction, {sizes.shallow:,} stored", shallow, "us"),
-        Line("deep_cpu_us", f"CPU per transaction, {sizes.deep:,} stored", deep, "us"),
-        Line("depth_ratio", "  ... ratio, median of rounds", figures.ratio, "x", MAX_DEPTH_RATIO),
     ]

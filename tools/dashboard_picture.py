@@ -1,5 +1,5 @@
 """The picture of the dashboard: runs four validators under load, one of which is stopped for a while, under a real
-Prometheus, asks it the dashboard's queries, and writes docs/images/dashboard.svg. `make dashboard` runs it.
+Prometheus, asks it the dashboard's queries, and writes docs/images/dashboard.svg. `make pictures` runs it.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The diagrams of the docs: draws docs/images/NAME.svg from docs/images/src/NAME.toml. `make diagrams` runs it.
+"""The diagrams of the docs: draws docs/images/NAME.svg from docs/images/src/NAME.toml. `make generate` runs it.
 
 A source has a `title`, a `description` for those who cannot see the picture, its `size`, and in pixels:
 

@@ -1,6 +1,6 @@
 """The picture of the explorer in README and the docs: pays on a dev chain, and writes docs/images/explorer.png.
 
-`make recording` runs it.
+`make pictures` runs it.
 """
 
 import random

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what `make bench-peers` compares with into .tools/peers, each part pinned: anvil, hardhat and ganache
-# (bench/peers/js), and geth, built from its Go module (bench/peers/geth). A part that its registry does not give is said
+# Installs what `make bench-peers` compares with into .tools/peers, each part pinned: anvil, hardhat and ganache,
+# and geth, built from its Go module (requirements/peers). A part that its registry does not give is said
 # by name, and is left out of the comparison.
 set -eu
 : "${PYTHON:=python3}"
 root="$PWD"
-module="$root/bench/peers/geth"
+module="$root/requirements/peers/geth"
 tools="$root/.tools/peers"
 version="$(sed -n 's|.*github.com/ethereum/go-ethereum v||p' "$module/go.mod")"
 
@@ -24,8 +24,8 @@ geth_part() {
 # Not beside the lock file: checks of our texts would read what is installed.
 js_part() {
     mkdir -p "$tools/js"
-    for file in .npmrc package.json package-lock.json hardhat.config.mjs; do
-        cmp -s "bench/peers/js/$file" "$tools/js/$file" || cp "bench/peers/js/$file" "$tools/js/$file"
+    for file in requirements/peers/.npmrc requirements/peers/*.json bench/peers/hardhat.config.mjs; do
+        cmp -s "$file" "$tools/js/${file##*/}" || cp "$file" "$tools/js/"
     done
     sh tools/js.sh "$tools/js"
 }

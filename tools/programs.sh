@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that the programs are here which tests use and which come from the system: curl, ip, openssl, strace, a C compiler,
+# Makes sure that the programs are here which tests use and which come from the system: curl, ip, a C compiler,
 # nginx, HAProxy, a Chromium, a PostgreSQL server, Prometheus, Alertmanager, systemd-nspawn, Podman (CHROMIUM=..., NGINX=... and INITDB=... name one that is not on the path);
 # with `interop`, a JDK. Run as root on Debian
 # or Ubuntu, it installs them. Otherwise the tests that need them are left out, and say so; in CI that is a failure.
@@ -21,8 +21,6 @@ if [ "${1:-}" = interop ]; then
 else
     need curl curl
     need "iproute2 util-linux" ip
-    need openssl openssl
-    need strace strace
     need "gcc libc6-dev" cc gcc clang
     # The shell has no window to draw and takes half the processor time of a whole Chromium.
     need "chromium-headless-shell fonts-liberation" "${CHROMIUM:-}" chromium-headless-shell chromium chromium-browser google-chrome

@@ -1,6 +1,6 @@
 """The recording of README's two terminals: runs `cairn dev` and curl, and writes docs/images/terminal.svg.
 
-Nothing is typed by hand: the commands are README's, the answers a real node's. `make recording` runs it.
+Nothing is typed by hand: the commands are README's, the answers a real node's. `make pictures` runs it.
 """
 
 import re

@@ -183,7 +183,7 @@ def report(rows: Sequence[Row], holds: dict[str, Hold]) -> str:
     lines = [
         "# One greedy client, and what another sees",
         "",
-        f"Written by `make greedy`. {CONNECTIONS} connections of 127.0.0.1 ask for the same thing again and again,",
+        f"By `make bench-greedy`. {CONNECTIONS} connections of 127.0.0.1 ask for the same thing again and again,",
         "each as soon as it is answered, on a chain with full blocks and a filled mempool. Meanwhile 127.0.0.2 asks",
         "for `/health`, over a new connection each time, and submits payments.",
         "",
@@ -219,7 +219,7 @@ def chosen(cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make greedy", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench-greedy", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few of them, on a smaller chain, beside other work")
     parser.add_argument("--only", help="those whose name contains this, without a report")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each")

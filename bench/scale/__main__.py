@@ -1,4 +1,4 @@
-"""Measure validators that are far apart, and nodes behind a proxy: `make scale` writes reports/scale.md and .json."""
+"""Measure validators that are far apart, and nodes behind a proxy: writes reports/scale.md and scale.json."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ REPORTS = Path("reports")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench-scale", description=__doc__)
     parser.add_argument("--validators", default="4,7,16", help="of each network (4,7,16)")
     parser.add_argument("--delays", default="1,50,150", help="ms one way (1,50,150)")
     parser.add_argument("--load", type=int, default=10_000, help="transfers for each figure (10000)")

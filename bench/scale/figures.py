@@ -1,4 +1,4 @@
-"""What `make scale` has measured, as it is kept in reports/scale.json."""
+"""What `make bench-scale` has measured, as it is kept in reports/scale.json."""
 
 import json
 from pathlib import Path

@@ -31,24 +31,11 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
         "confirmed_per_s",
         "post_p99_ms",
         "get_p99_ms",
-        "depth_ratio",
     ):
         assert figures[key] > 0
     assert 0 < figures["start_s"] < pace.stretch(MAX_START_S)
     assert 0 < figures["idle_rss_mb"] < MAX_IDLE_MB
     assert "in recoveries" in done.stdout
-
-
-def test_following_addresses_is_measured(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-m", "bench.follow", "--quick", f"--scratch={tmp_path}"]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, start_new_session=True)
-    assert done.returncode == 0, done.stderr
-    rows = dict(line.strip("| ").split(" | ", 1) for line in done.stdout.splitlines() if line.startswith("| `"))
-    told = [int(rows[name].split(" | ")[0]) for name in rows]
-    blocks, large, small = told
-    assert blocks >= 10
-    assert large + small == 600
-    assert "| 1 address with 3 payments | 3 |" in done.stdout
 
 
 def test_the_comparison_with_peers_gives_every_figure_of_ours(tmp_path: Path) -> None:
@@ -73,19 +60,3 @@ def test_the_comparison_with_peers_gives_every_figure_of_ours(tmp_path: Path) ->
     assert all(value > 0 for each in samples for value in each["figures"].values())
     assert "| transaction by hash/s | " in (tmp_path / "benchmarks.md").read_text()
     assert "</svg>" in (tmp_path / "images" / "benchmarks.svg").read_text()
-
-
-def test_reads_and_writes_are_measured_on_chains_of_two_sizes(tmp_path: Path) -> None:
-    arguments = ["--stored=1000,2000", "--write-rounds=1", f"--scratch={tmp_path}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.depth", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-    )
-    assert done.returncode == 0, done.stderr
-    head, *rows = (line.rsplit(maxsplit=3) for line in done.stdout.splitlines())
-    assert head == ["CPU us", "1,000", "2,000", "ratio"]
-    assert len(rows) == 7
-    assert all(float(figure) > 0 for _, *figures in rows for figure in figures)

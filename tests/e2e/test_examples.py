@@ -16,7 +16,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 @pytest.fixture
 def node() -> Iterator[NodeProcess]:
     """A chain of its own for each: what they print tells of its first blocks."""
-    with NodeProcess.start_dev("--block-time", "0.1") as process:
+    with NodeProcess.start_dev("--block-time", "0.01") as process:
         yield process
 
 

@@ -255,7 +255,7 @@ def test_a_port_that_is_taken(home: Path) -> None:
     ("settings", "reason"),
     [
         (b"blok_time_s = 3\n", "unknown key blok_time_s"),
-        (b"\xff\n", "cairn.toml: 'utf-8' codec can't decode"),
+        (b"\xff\n", "cairn.toml is not text in UTF-8"),
     ],
     ids=["unknown", "unreadable"],
 )

@@ -65,7 +65,7 @@ def shop_server() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.2") as node:
+    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.01") as node:
         yield node
 
 

@@ -49,7 +49,7 @@ class Watched:
 
 @pytest.fixture
 def watched() -> Iterator[Watched]:
-    watched = Watched("--block-time", "0.1")
+    watched = Watched("--block-time", "0.01")
     with watched.node:
         yield watched
 

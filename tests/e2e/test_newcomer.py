@@ -1,7 +1,6 @@
 """docs/first-transaction.md as a newcomer follows it: each way as it is written, on one chain, in the page's order.
 
-`make newcomer` begins as a newcomer does: with a clone and `make dev`, and prints how long everything took.
-It runs `tests/e2e/distribution/test_installs.py` too: the other ways to a node.
+`NEWCOMER=1 pytest -s` begins as a newcomer does: with a clone and `make dev`, and prints how long everything took.
 """
 
 import os

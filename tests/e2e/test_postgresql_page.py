@@ -41,7 +41,7 @@ def server() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--block-time", "0.1") as process:
+    with NodeProcess.start_dev("--block-time", "0.01") as process:
         yield process
 
 

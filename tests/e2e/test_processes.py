@@ -30,14 +30,14 @@ SILENT_CORE = "the core did not answer within 3 s"
 
 @pytest.fixture
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.1") as node:
+    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.01") as node:
         yield node
 
 
 @pytest.fixture(scope="module")
 def unharmed() -> Iterator[NodeProcess]:
     """For those that only look at it."""
-    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.1") as node:
+    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.01") as node:
         yield node
 
 
@@ -205,7 +205,7 @@ def test_a_worker_that_is_killed_comes_back_and_nothing_is_lost(node: NodeProces
 
 
 def test_a_worker_that_replaces_another_answers_once_it_knows_the_chain() -> None:
-    with NodeProcess.start_dev("--workers", "1", "--block-time", "0.1") as node, ThreadPoolExecutor(1) as pool:
+    with NodeProcess.start_dev("--workers", "1", "--block-time", "0.01") as node, ThreadPoolExecutor(1) as pool:
         [killed], core = node.worker_pids(), node.core_pid()
         # It stands still until the new worker could have answered without it, not long enough to be replaced.
         os.kill(core, signal.SIGSTOP)
@@ -218,7 +218,7 @@ def test_a_worker_that_replaces_another_answers_once_it_knows_the_chain() -> Non
 
 
 def test_without_its_core_a_worker_that_replaces_another_answers_all_the_same() -> None:
-    with NodeProcess.start_dev("--workers", "1", "--block-time", "0.1") as node:
+    with NodeProcess.start_dev("--workers", "1", "--block-time", "0.01") as node:
         [killed], core = node.worker_pids(), node.core_pid()
         os.kill(core, signal.SIGSTOP)
         os.kill(killed, signal.SIGKILL)

@@ -55,7 +55,7 @@ generation.max-examples = 10
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--block-time", "0.2", "--workers", "2") as process:
+    with NodeProcess.start_dev("--block-time", "0.01", "--workers", "2") as process:
         yield process
 
 

@@ -14,7 +14,7 @@ PROGRAMS = ("client_pay.py", "rest_pay.py", "rest_reference.py")
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--block-time", "0.1") as process:
+    with NodeProcess.start_dev("--block-time", "0.01") as process:
         yield process
 
 

@@ -33,7 +33,7 @@ def test_the_page_in_typescript(compiled: Path, tmp_path: Path) -> None:
     assert untested_packages(install.line) == []
     pay = PAGE.section("3. Order and pay")
     [told] = pay.code("text")
-    with NodeProcess.start_dev("--block-time", "0.1") as node:
+    with NodeProcess.start_dev("--block-time", "0.01") as node:
         shop = TypeScriptShop(tmp_path, node.url, compiled)
         assert open_shop.split() == list(shop.command)
         with shop.open() as running:

@@ -56,7 +56,7 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    with NodeProcess.start_dev("--block-time", "0.1") as node:
+    with NodeProcess.start_dev("--block-time", "0.01") as node:
         started = Reader(Terminal(tmp_path, node.url))
         try:
             yield started

@@ -98,7 +98,7 @@ def test_our_definition_has_only_messages_that_the_socket_carries(ours: Definiti
 
 
 def test_the_generated_code_is_up_to_date(tmp_path: Path) -> None:
-    # A difference means: run `make proto`.
+    # A difference means: run `make generate`.
     committed = FileDescriptorProto.FromString(abci_pb2.DESCRIPTOR.serialized_pb)
     current = next(file for file in compile_definition(SOURCE, OURS, tmp_path) if file.name == OURS)
     for message in current.message_type:

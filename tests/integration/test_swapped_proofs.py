@@ -1,6 +1,7 @@
 """A server that answers with a valid proof of something else: no answer is believed that is not the true one."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -15,6 +16,7 @@ from cairn.domain.genesis import parse_genesis
 from tests.support.impatient import impatient
 from tests.support.proof_chain import ProofChain, hexed
 from tests.support.proving_node import ALICE, BOB, ProvingNode, payments_chain
+from tests.support.sweeps import swept
 
 HERE, THERE = hexed(BOB.address), hexed(ALICE.address)
 HEAD = 6
@@ -83,11 +85,10 @@ def test_the_proof_of_something_else_gives_the_true_answer_or_an_error(node: Pro
     truth = asyncio.run(ask(node, USES[name]))
     asked = [target for target in dict.fromkeys(node.asked) if is_proof(target)]
     assert asked
-    for target in asked:
-        for other in proofs(CHAIN):
-            node.swapped = {target: other}
-            with suppress(ClientError):
-                assert asyncio.run(ask(node, USES[name])) == truth, f"{target} was answered with {other}"
+    for target, other in swept(list(itertools.product(asked, proofs(CHAIN))), name):
+        node.swapped = {target: other}
+        with suppress(ClientError):
+            assert asyncio.run(ask(node, USES[name])) == truth, f"{target} was answered with {other}"
 
 
 def is_proof(target: str) -> bool:

@@ -12,6 +12,7 @@ from tests.proofs.truth import is_true
 from tests.proofs.vectors import Case, read_vectors
 from tests.proofs.verifiers import ask_javascript, ask_node, ask_python, find_report, remember_signatures, report_of
 from tests.support.proof_chain import Json, encode
+from tests.support.sweeps import swept
 from tests.vectors.proofs.chains import ALICE, BOB, lone
 
 CHAIN = lone()
@@ -53,9 +54,11 @@ def believed(contents: Iterator[bytes]) -> tuple[int, list[bytes]]:
 def test_each_byte_altered_dropped_or_taken_from_another_file_proves_nothing_untrue(kind: str) -> None:
     content = encode(FILES[kind])
     donor = encode(next(other for other in OTHERS if other != FILES[kind]))
+    altered_at = swept(range(len(content)), kind)
 
     def altered() -> Iterator[bytes]:
-        for at, byte in enumerate(content):
+        for at in altered_at:
+            byte = content[at]
             before, after = content[:at], content[at + 1 :]
             yield before + after
             yield before + (b"7" if byte != ord("7") else b"8") + after
@@ -64,7 +67,7 @@ def test_each_byte_altered_dropped_or_taken_from_another_file_proves_nothing_unt
             yield before + content[at + 1 : at + 2] + content[at : at + 1] + content[at + 2 :]
 
     count, wrong = believed(altered())
-    assert (count, wrong) == (5 * len(content), [])
+    assert (count, wrong) == (5 * len(altered_at), [])
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -73,7 +76,7 @@ def test_each_part_dropped_or_taken_from_another_file_proves_nothing_untrue(kind
     donors = [(key, part[key]) for other in OTHERS for part, key in places(other)]
 
     def altered() -> Iterator[bytes]:
-        for number in range(sum(1 for _ in places(file))):
+        for number in swept(range(sum(1 for _ in places(file))), kind):
             copy = deepcopy(file)
             holder, key = list(places(copy))[number]
             was = holder[key]
@@ -85,7 +88,7 @@ def test_each_part_dropped_or_taken_from_another_file_proves_nothing_untrue(kind
             yield encode(copy)
 
     count, wrong = believed(altered())
-    assert count > 100
+    assert count > 10
     assert wrong == []
 
 

@@ -1,4 +1,6 @@
-"""Tiny data directories of each data format, as the version that introduced it wrote them: `make format-sample`.
+"""Tiny data directories of each data format, as the version that introduced it wrote them.
+
+In the commit of a new format, `python -m tests.support.format_samples` makes its sample. It never changes one.
 
 A sample is a zip file, tests/vectors/formats/FORMAT.zip. It holds, for a node of its own (`lone`) and for one of a
 network (`network`): genesis.json, data/, the chain as `cairn export` wrote it, and expected.json. It is made once, with

@@ -35,7 +35,7 @@ class KillableNode:
         [port] = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self._args = (
-            "dev", "--port", str(port), "--data-dir", str(directory), "--block-time", "0.1", "--workers", "1"
+            "dev", "--port", str(port), "--data-dir", str(directory), "--block-time", "0.01", "--workers", "1"
         )  # fmt: skip
         self._start()
 

@@ -173,7 +173,7 @@ class Machines:
             }
         except (OSError, subprocess.CalledProcessError) as refused:
             self._close_namespaces()
-            pytest.skip(f"no network namespaces here ({refused}): run `sudo make test-network`")
+            pytest.skip(f"no network namespaces here ({refused}): run `sudo make test-all`")
 
     def _keep(self, namespace: Namespace) -> Namespace:
         self._namespaces.append(namespace)

@@ -1,4 +1,4 @@
-"""How long something takes, printed for whoever runs a test with `-s`, as `make newcomer` does."""
+"""How long something takes, printed for whoever runs a test with `-s`."""
 
 import time
 from collections.abc import Iterator

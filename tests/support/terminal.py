@@ -21,6 +21,11 @@ SHOWN_CHARACTERS = 2_000
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>]|\r")
 
 
+def take_terminal() -> None:
+    """In a new process: so that Ctrl-C is a signal and /dev/tty is this terminal."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """Leaving the `with` block hangs up: nothing that was started in it stays."""
 
@@ -38,8 +43,7 @@ class Terminal:
                 stderr=follower,
                 env=terminal_env,
                 start_new_session=True,
-                # So that Ctrl-C is a signal and /dev/tty is this terminal.
-                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+                preexec_fn=take_terminal,
             )
         finally:
             os.close(follower)

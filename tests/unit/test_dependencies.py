@@ -19,7 +19,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("line", PROJECT["dependencies"])
 def test_each_dependency_has_a_lower_end(line: str) -> None:
-    """`make bounds` tests it."""
+    """`make matrix SESSION=bounds` tests it."""
     assert re.match(r"[a-z0-9-]+>=[0-9.]+", line)
 
 

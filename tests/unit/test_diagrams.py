@@ -12,7 +12,7 @@ SOURCES = sources()
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_diagram_is_drawn_from_its_source(name: str) -> None:
     drawn = (IMAGES / f"{name}.svg").read_text()
-    assert drawn == render(SOURCES[name]), "run `make diagrams`"
+    assert drawn == render(SOURCES[name]), "run `make generate`"
     assert ElementTree.fromstring(drawn).get("role") == "img"
     assert "prefers-color-scheme: dark" in drawn
 

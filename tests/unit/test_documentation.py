@@ -48,9 +48,7 @@ def test_every_command_that_gives_figures_exists_and_writes_them() -> None:
     makefile = (ROOT / "Makefile").read_text()
     made = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     assert set(re.findall(r"`make ([a-z-]+)", said)) - made == set()
-    reports = set(re.findall(r"\breports/\w+\.md", said))
-    assert len(reports) == 8
-    assert {report for report in reports if report not in makefile} == set()
+    assert [name for name in re.findall(r"\breports/\w+\.md", said) if not (ROOT / name).is_file()] == []
 
 
 def test_every_setting_that_stops_an_attack_exists() -> None:
@@ -76,4 +74,4 @@ def test_the_settings_for_production_are_taken() -> None:
 
 @pytest.mark.parametrize("page", list(pages()), ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_what_the_program_says_now(page: Path) -> None:
-    assert page.read_text() == filled(page), "out of date: run `make docs-reference`"
+    assert page.read_text() == filled(page), "out of date: run `make generate`"

@@ -15,7 +15,7 @@ def pixels_of(png: bytes) -> bytes:
 def test_the_picture_is_small_and_wider_than_high() -> None:
     data = PICTURE.read_bytes()
     assert data.startswith(SIGNATURE)
-    assert len(data) < MOST_BYTES, "run `make recording`"
+    assert len(data) < MOST_BYTES, "run `make pictures`"
     width, height = struct.unpack(">II", dict(chunks_of(data))[b"IHDR"][:8])
     assert 1_000 < width < 1_280
     assert height < width

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cairn.log import ENDS
-
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (?!line |---)(.+?) \| (\w+) \| .*\|$", re.MULTILINE)
 LEVELS = {"debug", "info", "warning", "error", "critical"}
@@ -35,24 +33,3 @@ def test_the_page_and_the_code_have_the_same_lines_with_the_same_levels() -> Non
     page = ROW.findall((ROOT / "docs" / "logs.md").read_text())
     assert len(page) == len(set(page))
     assert set(page) == logged_lines()
-
-
-def test_lines_that_begin_and_end_a_state_are_lines_of_the_node() -> None:
-    assert {text for pair in ENDS.items() for text in pair} <= {text for text, _ in logged_lines()}
-
-
-def test_every_warning_and_error_says_what_it_means() -> None:
-    for text, level, meaning in re.findall(
-        r"^\| (?!line |---)(.+?) \| (warning|error|critical) \|(.*)\|$", (ROOT / "docs" / "logs.md").read_text(), re.M
-    ):
-        assert meaning.replace("|", "").strip(), (text, level)
-
-
-def test_the_text_of_a_line_is_always_the_same() -> None:
-    """Whatever differs belongs into fields: else nobody can look for the line, and a repeat is not seen as one."""
-    for path in (ROOT / "src" / "cairn").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
-                of = node.func.value
-                if isinstance(of, ast.Name) and of.id == "log":
-                    assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}"

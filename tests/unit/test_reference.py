@@ -84,7 +84,7 @@ def test_every_setting_has_one_line_with_default_range_and_sighup() -> None:
     assert rows["port"][:3] == ["`8645`", "0 to 65,535", "restart"]
     assert {name for name, cells in rows.items() if cells[2] == "applied"} == set(LIVE)
     assert rows["block_time_s"][3].endswith("Flag: `--block-time`.")
-    # The number of processors of whoever runs `make docs-reference` is not the default.
+    # The number of processors of whoever runs `make generate` is not the default.
     assert rows["workers"][0] == "one for each processor, at most 4"
     assert {name for name, cells in rows.items() if cells[0] != f"`{as_toml(FIELDS[name].default)}`"} == {"workers"}
 

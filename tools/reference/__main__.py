@@ -1,4 +1,4 @@
-"""`make docs-reference`: writes what is made from the program, and from README.md, into the pages."""
+"""`make generate`: writes what is made from the program, and from README.md, into the pages."""
 
 from tools.reference.places import ROOT, filled, pages
 

@@ -72,7 +72,7 @@ class User:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--block-time", "0.1") as started:
+    with NodeProcess.start_dev("--block-time", "0.01") as started:
         yield started
 
 

@@ -394,7 +394,7 @@ def paid(requests: Sequence[Request]) -> list[tuple[int, int]]:
 @pytest.fixture
 def own_node(user: User) -> Iterator[NodeProcess]:
     """A chain that holds the test's own payments only."""
-    with NodeProcess.start_dev("--block-time", "0.1") as started:
+    with NodeProcess.start_dev("--block-time", "0.01") as started:
         user.env["CAIRN_NODE"] = user.url = started.url
         yield started
 

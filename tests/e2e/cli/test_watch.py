@@ -37,7 +37,7 @@ def port() -> int:
 
 
 def started(port: int, *args: str) -> NodeProcess:
-    return NodeProcess.start_dev("--port", str(port), "--block-time", "0.1", "--workers", "1", *args)
+    return NodeProcess.start_dev("--port", str(port), "--block-time", "0.01", "--workers", "1", *args)
 
 
 class Lines:
@@ -145,7 +145,7 @@ def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path, port
 
 def test_a_chain_that_went_back_is_told_and_followed(tmp_path: Path) -> None:
     """In a pipe and on the screen: the blocks that are gone are gone, and others come in their place."""
-    with NodeProcess.start_dev("--block-time", "0.1", "--workers", "1") as node:
+    with NodeProcess.start_dev("--block-time", "0.01", "--workers", "1") as node:
         user = User(tmp_path, node.url)
         pay(user.url)
         snapshot = rpc(user.url, "evm_snapshot")

@@ -10,7 +10,7 @@ from tests.support.pace import PATIENCE_S
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--block-time", "0.1", "--workers", "2") as node:
+    with NodeProcess.start_dev("--block-time", "0.01", "--workers", "2") as node:
         yield node
 
 

@@ -167,7 +167,7 @@ def test_pending_replaced_and_dropped() -> None:
             with pytest.raises(TxNotFound):
                 await client.wait(UNKNOWN, timeout_s=0.5)
 
-    with NodeProcess.start_dev("--block-time", "0.1") as own:
+    with NodeProcess.start_dev("--block-time", "0.01") as own:
         asyncio.run(main(own.url))
 
 

@@ -93,7 +93,7 @@ REQUESTS: dict[str, dict[str, object]] = {
 def small() -> Iterator[NodeProcess]:
     """A node that holds five transactions of one account."""
     env = {"CAIRN_MEMPOOL_PER_SENDER": "5"}
-    with NodeProcess.start(("dev", "--port", "0", "--block-time", "0.1", "--workers", "1"), env) as node:
+    with NodeProcess.start(("dev", "--port", "0", "--block-time", "0.01", "--workers", "1"), env) as node:
         node.wait_ready()
         yield node
 

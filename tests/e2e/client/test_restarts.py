@@ -22,7 +22,7 @@ KILLS = 2
 
 
 def start(data_dir: Path, port: int) -> NodeProcess:
-    args = ("--port", str(port), "--data-dir", str(data_dir), "--block-time", "0.1", "--workers", "2")
+    args = ("--port", str(port), "--data-dir", str(data_dir), "--block-time", "0.01", "--workers", "2")
     node = NodeProcess.start(("dev", *args))
     node.wait_ready()
     return node

@@ -19,7 +19,7 @@ def await_height(url: str, height: int) -> None:
 
 
 def test_automine_and_interval_mining_decide_when_blocks_are_made() -> None:
-    with NodeProcess.start_dev("--block-time", "0.1") as process:
+    with NodeProcess.start_dev("--block-time", "0.01") as process:
         node, to = PublicNode(process.url), new_account().address
         transfer = {"from": dev_account(0).address, "to": to, "value": 1, "gas": 21_000}
         assert rpc(process.url, "evm_setAutomine", False) is True

@@ -1,7 +1,7 @@
 """The lines of README.md and docs/ that install something, run as they are printed, and a payment with what they give.
 
 Nothing is published yet: constraints say that `cairn-node` and `cairn-node-client` are the wheels built here. What they
-need comes in the versions that were tested. `make newcomer` prints how long each way takes.
+need comes in the versions that were tested. With `-s` it prints how long each way takes.
 """
 
 import os

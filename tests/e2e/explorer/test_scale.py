@@ -1,6 +1,6 @@
 """A long chain and a full mempool: the explorer shows pages of them, and never freezes.
 
-`make explorer-scale` runs this with 100,000 blocks and 10,000 pending transactions, and shows the figures.
+`EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 pytest -s` takes more, and shows the figures.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Every view at every width: nothing leaves the window, a card or its own line.
 
-`make explorer-screens` also takes the pictures, light and dark, into reports/screens.
+`EXPLORER_SCREENS=DIRECTORY` also takes the pictures, light and dark, into that directory.
 """
 
 import pytest

@@ -35,7 +35,7 @@ def started_or_given() -> Iterator[str]:
     if given:
         yield given
         return
-    with NodeProcess.start_dev("--block-time", "0.2", "--workers", "2") as process:
+    with NodeProcess.start_dev("--block-time", "0.01", "--workers", "2") as process:
         yield process.url
 
 

@@ -38,7 +38,7 @@ def test_validators_far_apart_and_nodes_behind_proxies_are_measured(cometbft_too
     for names in (["ip"], ["nsenter"], ["cc", "gcc", "clang"], HAPROXY, NGINX):
         need_program(*names)
     if os.geteuid() != 0:
-        pytest.skip("no network namespaces of our own here: run `sudo make test-network`")
+        pytest.skip("no network namespaces of our own here: run `sudo make test-all`")
     # Some containers give root no network devices, and no command provides them: then there are no far validators.
     has_delays = Path("/dev/net/tun").exists()
     arguments = [

@@ -23,7 +23,7 @@ from tests.support.promises import assert_agreement, assert_each_once, assert_go
 from tests.support.steady_load import SteadyLoad
 
 SECONDS = float(os.environ.get("FLOOD_SECONDS", "8"))
-"""How long each flood lasts; `make flood` takes longer. The flooding node keeps all that it sends in memory."""
+"""How long each flood lasts; `FLOOD_SECONDS=60` takes longer. The flooding node keeps all that it sends in memory."""
 CALM_S = 4
 ROUNDS = 3
 PER_SECOND = 25

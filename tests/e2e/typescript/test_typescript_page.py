@@ -36,7 +36,7 @@ const height = (tx: Schemas["PendingTransaction"]): number => tx.blockHeight;
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev("--block-time", "0.1") as process:
+    with NodeProcess.start_dev("--block-time", "0.01") as process:
         yield process
 
 

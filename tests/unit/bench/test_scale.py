@@ -1,4 +1,4 @@
-"""The figures of docs/scaling.md are those of the last run of `make scale`."""
+"""The figures of docs/scaling.md are those of the last run of `make bench-scale`."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ async def nothing() -> None:
 
 
 def test_the_generated_module_is_up_to_date() -> None:
-    assert generate() == TARGET.read_text(), "run `make sync-client`"
+    assert generate() == TARGET.read_text(), "run `make generate`"
 
 
 @pytest.mark.parametrize(("async_class", "sync_class"), [(AsyncClient, Client), (AsyncWallet, Wallet)])

@@ -25,7 +25,7 @@ def unpacked(number: int, kind: str, directory: Path) -> Path:
 
 
 def test_todays_format_has_a_sample() -> None:
-    assert DATA_FORMAT in sample_numbers(), "a new data format needs `make format-sample` in the same commit"
+    assert DATA_FORMAT in sample_numbers(), "run `python -m tests.support.format_samples` in the commit of a format"
 
 
 @pytest.mark.parametrize(("number", "kind"), SAMPLES)

@@ -3,7 +3,7 @@
 isort:skip_file
 The messages of ABCI 2.0 (CometBFT 0.38): every one that a request or a response can hold, in one file.
 Package names are not on the wire; names, numbers, types and labels are the public definition's, and a test
-compares them with it. `make proto` regenerates the code.
+compares them with it. `make generate` regenerates the code.
 """
 
 from collections import abc as _abc

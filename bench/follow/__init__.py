@@ -1,1 +1,0 @@
-"""What following addresses costs a node, and how soon its clients are told."""
