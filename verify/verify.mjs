@@ -763,7 +763,21 @@ async function checkStatement(proof) {
     need(isLinked, "a change is left out, or does not follow");
     const entries = await Promise.all(changes.map((change, i) => checkEntry(proof, rows[i], change, address)));
     const holding = ({ balance, nonce }) => ({ balance, nonce });
-    return { address, from, to, opening: holding(links[0]), closing: holding(end), entries };
+    const ends = await checkEnds(proof, from, to);
+    return { address, from, to, opening: holding(links[0]), closing: holding(end), ends, entries };
+}
+
+/** Blocks at the ends of a statement and beside them, whose times show of which days it is. */
+async function checkEnds(proof, from, to) {
+    const rows = has(proof.file, "ends") ? readObjects(proof.file, "ends") : [];
+    const blocks = await Promise.all(rows.map((row) => checkBlock(proof, row)));
+    let above = -1n;
+    for (const { height } of blocks) {
+        need(height > above, "the blocks of ends are not in order");
+        need([from - 1n, from, to, to + 1n].includes(height), "a block of ends is at neither end");
+        above = height;
+    }
+    return blocks;
 }
 
 /** A change, explained by payments: those that the account sent, and as much as it received. */

@@ -774,8 +774,19 @@ class Proof:
             "to": last,
             "opening": tuple(links[0].held),
             "closing": tuple(end.held),
+            "ends": self.ends(first, last),
             "entries": entries,
         }
+
+    def ends(self, first: int, last: int) -> list[Json]:
+        """Blocks at the ends of a statement and beside them, whose times show of which days it is."""
+        rows = read_objects(self.file, "ends") if "ends" in self.file else []
+        blocks, before = [self.block(row) for row in rows], -1
+        for block in blocks:
+            need(block.height > before, "the blocks of ends are not in order")
+            need(block.height in (first - 1, first, last, last + 1), "a block of ends is at neither end")
+            before = block.height
+        return [block.name for block in blocks]
 
     def entry(self, part: Json, change: Change, address: bytes) -> Json:
         """A change, explained by payments: those that the account sent, and as much as it received."""

@@ -73,6 +73,11 @@ def _is_statement(chain: ProofChain, report: Json) -> bool:
     own = bytes.fromhex(address[2:])
     if [entry["height"] for entry in report["entries"]] != chain.touches(own, first, last):
         return False
+    ends = [block["height"] for block in report["ends"]]
+    if ends != sorted({*ends} & {first - 1, first, last, last + 1}):
+        return False
+    if not all(_is_block(chain, block) for block in report["ends"]):
+        return False
     return all(_is_entry(chain, own, entry) for entry in report["entries"])
 
 
