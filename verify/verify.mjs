@@ -336,6 +336,9 @@ function readJson(text) {
     return readObject({ file: JSON.parse(text) }, "file");
 }
 
+/** Whether each is above the one before it. */
+const ascend = (numbers) => numbers.every((number, i) => i === 0 || number > numbers[i - 1]);
+
 const has = (holder, key) => Object.hasOwn(holder, key);
 
 /** Only what the object has itself: a file may name a key like a prototype's. */
@@ -429,9 +432,9 @@ export async function readGenesis(bytes) {
     // A node that makes its blocks alone counts as one validator with the power 1.
     const rows = isAlone
         ? [{ publicKey: genesisKey(fields.signer), power: 1n }]
-        : readObjects(fields, "validators", MOST_VALIDATORS).map(({ publicKey, power: given }, i) => ({
-              publicKey: genesisKey(publicKey),
-              power: exactInteger(given, exact.validators[i].power, 1n, MOST_INTEGER, "a power"),
+        : readObjects(fields, "validators", MOST_VALIDATORS).map((row, i) => ({
+              publicKey: genesisKey(row.publicKey),
+              power: exactInteger(row.power, exact.validators[i].power, 1n, MOST_INTEGER, "a power"),
           }));
     const validators = await inOrder(rows);
     await checkSet(validators);
@@ -491,13 +494,15 @@ function setHash(validators) {
     return merkleRoot(validators.map(({ publicKey, power: weight }) => `0a220a20${publicKey}10${varint(weight)}`));
 }
 
-/** A precommit as it is signed, up to the time, which is each validator's own. */
-function voteUntilTime(part, height, headerHash) {
+/** A precommit, as it is signed. */
+function voteOf(part, row, height, headerHash, engineId) {
     const [round, parts] = [readInteger(part, "round"), readObject(part, "parts")];
     const partsHash = readBytes(parts, "hash");
     const partsId = numberField("08", readInteger(parts, "total")) + (partsHash && field("12", partsHash));
     const atRound = round > 0n ? `19${littleEndian(round)}` : "";
-    return `080211${littleEndian(height)}${atRound}${field("22", `0a20${headerHash}${field("12", partsId)}`)}`;
+    const block = field("22", `0a20${headerHash}${field("12", partsId)}`);
+    const time = numberField("08", readInteger(row, "seconds")) + numberField("10", readInteger(row, "nanos"));
+    return field("", `080211${littleEndian(height)}${atRound}${block}${field("2a", time)}${field("32", engineId)}`);
 }
 
 /** Checks a header of CometBFT's: builds the leaves that matter, and compares. The others may be anything. */
@@ -513,23 +518,19 @@ async function checkSigned(part, validators, { engineId, digest }) {
     // Written again to compare, so that only the shortest varint passes.
     need(height > 0n && height < 2n ** 63n && leaves[2] === `08${varint(height)}`, "a signed header has no height");
     need(leaves[7] === `0a20${await setHash(validators)}`, "signed by other validators");
-    const untilTime = voteUntilTime(part, height, await merkleRoot(leaves));
-    const [signers, total] = [[], sumOfPower(validators)];
-    let last = -1n;
-    for (const row of readObjects(part, "signatures", MOST_VALIDATORS)) {
-        const number = readInteger(row, "validator");
-        const isNext = number > last && number < BigInt(validators.length);
-        need(isNext, "a signature is there twice, is not in order, or is nobody's");
-        const signer = validators[Number(number)];
-        const time = numberField("08", readInteger(row, "seconds")) + numberField("10", readInteger(row, "nanos"));
-        const vote = field("", untilTime + field("2a", time) + field("32", engineId));
+    const rows = readObjects(part, "signatures", MOST_VALIDATORS);
+    const numbers = rows.map((row) => readInteger(row, "validator"));
+    need(ascend(numbers), "the signatures are not in order, or one is there twice");
+    need(numbers.every((number) => number < BigInt(validators.length)), "a signature is nobody's");
+    const signers = numbers.map((number) => validators[Number(number)]);
+    const headerHash = await merkleRoot(leaves);
+    for (const [i, { publicKey }] of signers.entries()) {
+        const vote = voteOf(part, rows[i], height, headerHash, engineId);
         // One wrong signature refuses the file, even if the others suffice.
-        const isRight = await isSigned(signer.publicKey, vote, readBytes(row, "signature", 64));
-        need(isRight, `the signature of 0x${signer.publicKey} is wrong`);
-        signers.push(signer);
-        last = number;
+        const isRight = await isSigned(publicKey, vote, readBytes(rows[i], "signature", 64));
+        need(isRight, `the signature of 0x${publicKey} is wrong`);
     }
-    const signed = sumOfPower(signers);
+    const [signed, total] = [sumOfPower(signers), sumOfPower(validators)];
     need(3n * signed > 2n * total, `only ${signed} of ${total} of the voting power signed`);
     return { leaves, height, signers, power: signed, of: total };
 }
@@ -538,12 +539,12 @@ const sumOfPower = (validators) => validators.reduce((sum, each) => sum + each.p
 
 /** Who signed the head. Each set of validators signs the next one, from genesis on; the last one, the head. */
 async function checkCertificate(certificate, genesis, head) {
-    let [validators, above, everybodyHasTheKey] = [genesis.validators, 0n, genesis.everybodyHasTheKey];
+    let { validators, everybodyHasTheKey } = genesis;
+    const heights = [];
     const steps = readObjects(certificate, "steps");
     for (const step of steps) {
         const { leaves, height } = await checkSigned(readObject(step, "signed"), validators, genesis);
-        need(height > above, "the heights of steps do not ascend");
-        above = height;
+        heights.push(height);
         validators = readObjects(step, "validators", MOST_VALIDATORS).map((row) => ({
             publicKey: readBytes(row, "publicKey", 32),
             power: readInteger(row, "power"),
@@ -555,7 +556,7 @@ async function checkCertificate(certificate, genesis, head) {
         everybodyHasTheKey ||= hasDevSigner(validators);
     }
     const signed = await checkSigned(readObject(certificate, "signed"), validators, genesis);
-    need(signed.height > above, "the signed header is not above the steps");
+    need(ascend([...heights, signed.height]), "the heights of steps and of the signed header do not ascend");
     need(signed.leaves[10] === `0a20${head.hash}`, "the validators signed another block");
     return {
         by: signed.signers.map(({ publicKey }) => publicKey),
@@ -604,12 +605,17 @@ function readHeader(header, { chainId }) {
     return block;
 }
 
-/** The head itself, with the same bytes and an empty path, or an ancestor of it. */
-async function checkBlock({ genesis, head }, part) {
-    const [block, path] = [readHeader(readBytes(part, "header"), genesis), readPath(part, "history")];
-    if (block.header !== head.header || path.length > 0) {
-        await checkLeaf("block", block.hash, block.height, head.height, path, head.mixHash);
+/** Checks that `older` is before `newer`, or is the same block, with the same bytes and an empty path. */
+async function checkAncestor(what, older, newer, path) {
+    if (older.header !== newer.header || path.length > 0) {
+        await checkLeaf(what, older.hash, older.height, newer.height, path, newer.mixHash);
     }
+}
+
+/** The head itself, or an ancestor of it. */
+async function checkBlock({ genesis, head }, part) {
+    const block = readHeader(readBytes(part, "header"), genesis);
+    await checkAncestor("block", block, head, readPath(part, "history"));
     return block;
 }
 
@@ -720,10 +726,13 @@ async function checkState(proof, address) {
     return touch;
 }
 
-/** The touch that a later change of the account names. */
-async function checkTouchBefore(proof, key, address, height) {
-    const { block, before } = await checkChange(proof, readObject(proof.file, key), address);
-    need(block.height > height, `${key} is not above the height`);
+/** The last touch up to a height, shown by the state, or by a later change, which names the touch before it. */
+async function checkLastTouch(proof, address, height, later) {
+    const { file } = proof;
+    need(has(file, "state") !== has(file, later), `there must be one of state and ${later}`);
+    if (has(file, "state")) return checkState(proof, address);
+    const { block, before } = await checkChange(proof, readObject(file, later), address);
+    need(block.height > height, `${later} is not above the height`);
     return before;
 }
 
@@ -733,10 +742,7 @@ async function checkAccount(proof) {
     const { file, head } = proof;
     const [address, height] = [readBytes(file, "address", 20), readInteger(file, "height")];
     need(height <= head.height, "the height is above the signed block");
-    need(has(file, "state") !== has(file, "change"), "there must be one of state and change");
-    const touch = has(file, "state")
-        ? await checkState(proof, address)
-        : await checkTouchBefore(proof, "change", address, height);
+    const touch = await checkLastTouch(proof, address, height, "change");
     need(touch.height <= height, "the account was touched after that height");
     return { address, height, exists: touch.height !== NEVER, balance: touch.balance, nonce: touch.nonce };
 }
@@ -747,34 +753,39 @@ async function checkStatement(proof) {
     need(from <= to && to <= head.height, "from, to and the signed block are not in order");
     const rows = readObjects(file, "changes");
     const changes = await Promise.all(rows.map((row) => checkChange(proof, row, address)));
-    let above = from - 1n;
-    for (const { block } of changes) {
-        need(block.height > above && block.height <= to, "changes are not in order, or not within from and to");
-        above = block.height;
-    }
+    const heights = changes.map(({ block }) => block.height);
+    need(ascend(heights), "changes are not in order");
+    need(heights.every((height) => height >= from && height <= to), "a change is not within from and to");
     // Each change names the touch before it, and the end names the last: so none is left out.
-    need(has(file, "state") !== has(file, "next"), "there must be one of state and next");
-    const end = has(file, "state")
-        ? await checkState(proof, address)
-        : await checkTouchBefore(proof, "next", address, to);
+    const end = await checkLastTouch(proof, address, to, "next");
     const links = [...changes.map(({ before }) => before), end];
     need(links[0].height < from, "a change before the first one is left out");
     const isLinked = changes.every(({ after }, i) => isSame(after, links[i + 1]));
     need(isLinked, "a change is left out, or does not follow");
     const entries = await Promise.all(changes.map((change, i) => checkEntry(proof, rows[i], change, address)));
     const holding = ({ balance, nonce }) => ({ balance, nonce });
-    return { address, from, to, opening: holding(links[0]), closing: holding(end), entries };
+    const ends = await checkEnds(proof, from, to);
+    return { address, from, to, opening: holding(links[0]), closing: holding(end), ends, entries };
+}
+
+/** Blocks at the ends of a statement and beside them, whose times show of which days it is. */
+async function checkEnds(proof, from, to) {
+    const rows = has(proof.file, "ends") ? readObjects(proof.file, "ends") : [];
+    const blocks = await Promise.all(rows.map((row) => checkBlock(proof, row)));
+    const heights = blocks.map(({ height }) => height);
+    need(ascend(heights), "the blocks of ends are not in order");
+    const known = [from - 1n, from, to, to + 1n];
+    need(heights.every((height) => known.includes(height)), "a block of ends is at neither end");
+    return blocks;
 }
 
 /** A change, explained by payments: those that the account sent, and as much as it received. */
 async function checkEntry(proof, part, { block, before, after }, address) {
     const rows = readObjects(part, "payments");
     const payments = await Promise.all(rows.map((row) => checkPayment(proof, row, block)));
+    need(ascend(payments.map(({ index }) => index)), "the payments are not in order");
     let { balance, nonce } = before;
-    let last = -1n;
     for (const payment of payments) {
-        need(payment.index > last, "the payments are not in order");
-        last = payment.index;
         need(address === payment.from || address === payment.to, "a payment is between others");
         if (payment.from === address) {
             need(payment.nonce === nonce, "a payment is left out: the nonces do not follow");
@@ -828,10 +839,8 @@ async function checkDescendants({ file, genesis, head }, witness) {
     const blocks = [head];
     let isWitnessed = witness === undefined;
     for (const part of has(file, "descendants") ? readObjects(file, "descendants", MOST_DESCENDANTS) : []) {
-        const [block, path] = [readHeader(readBytes(part, "header"), genesis), readPath(part, "history")];
-        if (block.header !== head.header || path.length > 0) {
-            await checkLeaf("descendant", head.hash, head.height, block.height, path, block.mixHash);
-        }
+        const block = readHeader(readBytes(part, "header"), genesis);
+        await checkAncestor("descendant", head, block, readPath(part, "history"));
         blocks.push(block);
         const message = `${ascii("cairn witness 1")}00${genesis.digest}${fixed(block.height, 8)}${block.hash}`;
         for (const row of readObjects(part, "witnesses", MOST_WITNESSES)) {

@@ -48,39 +48,11 @@ MOST_BALANCE = 2**256 - 1
 # ------------------------------------------------------------------------------------------------- Keccak-256
 # As on Ethereum. The state has 25 lanes of 64 bits; lane (x, y) is number x + 5 y.
 
-ROUNDS = 24
 RATE_BYTES = 136
 LANE = 2**64 - 1
-
-
-def _round_constants() -> list[int]:
-    """From the shift register of the standard, seven bits for each round."""
-    constants, register = [], 1
-    for _ in range(ROUNDS):
-        constant = 0
-        for bit in range(7):
-            if register & 1:
-                constant |= 1 << (2**bit - 1)
-            register <<= 1
-            if register & 0x100:
-                register ^= 0x171
-        constants.append(constant)
-    return constants
-
-
-def _rotations() -> list[tuple[int, int]]:
-    """For each lane after rho and pi: which lane comes there, and by how many bits it is rotated."""
-    moves, x, y = [(0, 0)] * 25, 1, 0
-    for turn in range(24):
-        here = x + 5 * y
-        x, y = y, (2 * x + 3 * y) % 5
-        moves[x + 5 * y] = (here, (turn + 1) * (turn + 2) // 2 % 64)
-    # The loop has followed the lanes from (1, 0) on, and each has named where the one before it goes.
-    return moves
-
-
-ROUND_CONSTANTS = _round_constants()
-ROTATIONS = _rotations()
+ROTATIONS = [0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14]
+# Which lane comes to each place in pi.
+SOURCES = [5 * (to % 5) + (3 * (to // 5) + to) % 5 for to in range(25)]
 
 
 def rotate(lane: int, bits: int) -> int:
@@ -88,19 +60,21 @@ def rotate(lane: int, bits: int) -> int:
 
 
 def permute(lanes: list[int]) -> list[int]:
-    for constant in ROUND_CONSTANTS:
+    register = 1
+    for _ in range(24):
         # Theta.
         columns = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
         mixed = [columns[(x + 4) % 5] ^ rotate(columns[(x + 1) % 5], 1) for x in range(5)]
         lanes = [lane ^ mixed[n % 5] for n, lane in enumerate(lanes)]
         # Rho and pi.
-        lanes = [rotate(lanes[here], bits) for here, bits in ROTATIONS]
+        lanes = [rotate(lanes[source], ROTATIONS[source]) for source in SOURCES]
         # Chi, along each row of five.
-        lanes = [
-            lanes[n] ^ (~lanes[n - n % 5 + (n + 1) % 5] & lanes[n - n % 5 + (n + 2) % 5] & LANE) for n in range(25)
-        ]
-        # Iota.
-        lanes[0] ^= constant
+        following = [n - n % 5 + (n + 1) % 5 for n in range(25)]
+        lanes = [lanes[n] ^ (~lanes[next_] & lanes[following[next_]]) for n, next_ in enumerate(following)]
+        # Iota: bits 0, 1, 3, 7, 15, 31 and 63 of the first lane, from the shift register of the standard.
+        for bit in range(7):
+            lanes[0] ^= (register & 1) << (2**bit - 1)
+            register = register << 1 ^ (0x171 if register & 0x80 else 0)
     return lanes
 
 
@@ -262,19 +236,18 @@ def check_leaf(data: bytes, index: int, size: int, path: list[bytes], root: byte
     need(node == root, f"the {what} is not in the tree")
 
 
-def check_consistency(old_size: int, new_size: int, old_root: bytes, new_root: bytes, path: list[bytes]) -> None:
+def check_consistency(older: Header, newer: Header, path: list[bytes]) -> None:
     """Check that the first leaves of the newer tree are the older tree: RFC 9162, 2.1.4.2."""
-    if old_size == 0:
-        need(path == [] and old_root == EMPTY_ROOT, "the first block has a history, or the consistency is not empty")
+    if older.height == 0:
+        need(path == [] and older.history_root == EMPTY_ROOT, "nothing is before block 0")
         return
     # A whole tree is a node of the newer one, and the path does not repeat it.
-    if old_size & (old_size - 1) == 0:
-        path = [old_root, *path]
+    is_whole = older.height & (older.height - 1) == 0
+    path = [older.history_root, *path] if is_whole else path
     need(path, "the consistency is too short")
-    old_last, new_last = old_size - 1, new_size - 1
+    old, new, old_last, new_last = path[0], path[0], older.height - 1, newer.height - 1
     while old_last % 2:
         old_last, new_last = old_last // 2, new_last // 2
-    old, new = path[0], path[0]
     for sibling in path[1:]:
         need(new_last, "the consistency is too long")
         if old_last % 2 or old_last == new_last:
@@ -285,7 +258,7 @@ def check_consistency(old_size: int, new_size: int, old_root: bytes, new_root: b
             new = node_hash(new, sibling)
         old_last, new_last = old_last // 2, new_last // 2
     need(new_last == 0, "the consistency is too short")
-    need((old, new) == (old_root, new_root), "the older history is not the beginning of the newer one")
+    need((old, new) == (older.history_root, newer.history_root), "the older history does not begin the newer one")
 
 
 # --------------------------------------------------------------------------------------------------------- RLP
@@ -364,6 +337,11 @@ def read_file(raw: bytes) -> Json:
     return dict(value)
 
 
+def ascend(numbers: list[int]) -> bool:
+    """Whether each is above the one before it."""
+    return numbers == sorted(set(numbers))
+
+
 def member(holder: Json, key: str, kind: type, most: int = MOST_FILE_BYTES) -> Any:
     value = holder.get(key)
     need(type(value) is kind, f"{key} is missing or has the wrong type")
@@ -393,10 +371,6 @@ def read_path(holder: Json, key: str) -> list[bytes]:
     return [unhex(each, key, 32) for each in member(holder, key, list, MOST_HASHES)]
 
 
-def read_object(holder: Json, key: str) -> Json:
-    return dict(member(holder, key, dict))
-
-
 def read_objects(holder: Json, key: str, most: int = MOST_FILE_BYTES) -> list[Json]:
     rows = member(holder, key, list, most)
     need(all(isinstance(row, dict) for row in rows), f"{key} is not a list of objects")
@@ -415,7 +389,6 @@ class Validator(NamedTuple):
     key: bytes
     power: int
 
-    @property
     def rank(self) -> tuple[int, bytes]:
         """CometBFT's order: the highest power first, then the lowest address."""
         return -self.power, sha256(self.key).digest()[:20]
@@ -448,12 +421,13 @@ def read_genesis(raw: bytes) -> Genesis:
     rows = fields.get("validators", [{"publicKey": fields.get("signer"), "power": 1}])
     need(isinstance(rows, list) and all(isinstance(row, dict) for row in rows), "validators are not a list of objects")
     validators = [Validator(genesis_key(row.get("publicKey")), row.get("power")) for row in rows]
-    need(all(is_integer(each.power, 1, MOST_INTEGER) for each in validators), "a power in genesis.json is out of range")
-    validators.sort(key=lambda each: each.rank)
+    need(all(type(each.power) is int for each in validators), "a power in genesis.json is no integer")
+    validators.sort(key=Validator.rank)
     check_set(validators)
-    need(is_integer(fields.get("chainId"), 1, MOST_CHAIN_ID), "chainId in genesis.json is out of range")
+    chain_id = fields.get("chainId")
+    need(type(chain_id) is int and 1 <= chain_id <= MOST_CHAIN_ID, "chainId in genesis.json is out of range")
     is_dev = "signer" in fields and validators[0].key == DEV_SIGNER
-    return Genesis(keccak(raw), fields["chainId"], validators, genesis_alloc(fields.get("alloc")), is_dev)
+    return Genesis(keccak(raw), chain_id, validators, genesis_alloc(fields.get("alloc")), is_dev)
 
 
 def genesis_key(text: Any) -> bytes:
@@ -464,14 +438,11 @@ def genesis_key(text: Any) -> bytes:
 def genesis_alloc(given: Any) -> dict[bytes, int]:
     need(isinstance(given, dict), "alloc in genesis.json is not an object")
     need(all(ADDRESS.fullmatch(address) for address in given), "alloc in genesis.json has a key that is no address")
+    for balance in given.values():
+        need(type(balance) is int and 0 <= balance <= MOST_BALANCE, "a balance in alloc is out of range")
     balances = {bytes.fromhex(address[2:]): balance for address, balance in given.items()}
     need(len(balances) == len(given), "alloc in genesis.json has an address twice")
-    need(all(is_integer(each, 0, MOST_BALANCE) for each in balances.values()), "a balance in alloc is out of range")
     return balances
-
-
-def is_integer(value: Any, least: int, most: int) -> bool:
-    return type(value) is int and least <= value <= most
 
 
 def check_set(validators: list[Validator]) -> None:
@@ -480,7 +451,7 @@ def check_set(validators: list[Validator]) -> None:
     need(len({each.key for each in validators}) == len(validators), "a validator is in a set twice")
     need(all(0 < each.power <= MOST_INTEGER for each in validators), "a validator's power is out of range")
     need(all(is_usable_point(each.key) for each in validators), "a validator's key is of small order")
-    need(validators == sorted(validators, key=lambda each: each.rank), "validators are not in CometBFT's order")
+    need(validators == sorted(validators, key=Validator.rank), "validators are not in CometBFT's order")
 
 
 # ------------------------------------------------------------------------------------------------- Who signs
@@ -508,18 +479,11 @@ def set_hash(validators: list[Validator]) -> bytes:
     return merkle_root([b"\x0a\x22\x0a\x20" + each.key + b"\x10" + varint(each.power) for each in validators])
 
 
-class Signed(NamedTuple):
-    """A header of CometBFT's, signed by more than two thirds of the power."""
+def check_signed(part: Json, validators: list[Validator], genesis: Genesis) -> tuple[list[bytes], int, Json]:
+    """Check a header of CometBFT's: build the leaves that matter, and compare; the others may be anything.
 
-    leaves: list[bytes]
-    height: int
-    signers: list[Validator]
-    power: int
-    of: int
-
-
-def check_signed(part: Json, validators: list[Validator], genesis: Genesis) -> Signed:
-    """Build the leaves that matter, and compare; the others may be anything."""
+    Returns the leaves, the height, and who signed.
+    """
     leaves = [unhex(leaf, "a leaf of a signed header", None) for leaf in member(part, "header", list)]
     need(len(leaves) == 14, "a signed header does not have 14 leaves")
     is_ours = leaves[1] == field(b"\x0a", genesis.engine_id)
@@ -528,31 +492,31 @@ def check_signed(part: Json, validators: list[Validator], genesis: Genesis) -> S
     # Written again to compare, so that only the shortest varint passes.
     need(0 < height < 2**63 and leaves[2] == number_field(b"\x08", height), "a signed header has no height")
     need(leaves[7] == b"\x0a\x20" + set_hash(validators), "a signed header is of other validators")
-    before_time, signers, last = vote_until_time(part, height, merkle_root(leaves)), [], -1
-    for row in read_objects(part, "signatures", MOST_VALIDATORS):
-        number = read_int(row, "validator")
-        need(last < number < len(validators), "a signature is there twice, is not in order, or is nobody's")
-        time = number_field(b"\x08", read_int(row, "seconds")) + number_field(b"\x10", read_int(row, "nanos"))
-        vote = before_time + field(b"\x2a", time) + field(b"\x32", genesis.engine_id)
+    rows = read_objects(part, "signatures", MOST_VALIDATORS)
+    numbers = [read_int(row, "validator") for row in rows]
+    need(ascend(numbers), "the signatures are not in order, or one is there twice")
+    need(all(number < len(validators) for number in numbers), "a signature is nobody's")
+    signers, header_hash = [validators[number] for number in numbers], merkle_root(leaves)
+    for row, signer in zip(rows, signers):  # noqa: B905 (3.9)
+        message = vote(part, row, height, header_hash, genesis.engine_id)
         # One wrong signature refuses the file, even if the others suffice.
-        is_right = ed25519(validators[number].key, field(b"", vote), read_bytes(row, "signature", 64))
-        need(is_right, f"the signature of 0x{validators[number].key.hex()} is wrong")
-        signers.append(validators[number])
-        last = number
+        is_right = ed25519(signer.key, message, read_bytes(row, "signature", 64))
+        need(is_right, f"the signature of 0x{signer.key.hex()} is wrong")
     power, of = (sum(each.power for each in some) for some in (signers, validators))
     need(3 * power > 2 * of, f"only {power} of the power of {of} signed, not more than two thirds")
-    return Signed(leaves, height, signers, power, of)
+    return leaves, height, {"by": ["0x" + each.key.hex() for each in signers], "power": power, "of": of}
 
 
-def vote_until_time(part: Json, height: int, header_hash: bytes) -> bytes:
-    """A precommit as it is signed, up to the time, which is each validator's own."""
-    at_round, parts = read_int(part, "round"), read_object(part, "parts")
+def vote(part: Json, row: Json, height: int, header_hash: bytes, engine_id: bytes) -> bytes:
+    """A precommit, as it is signed."""
+    at_round, parts = read_int(part, "round"), member(part, "parts", dict)
     parts_hash = read_bytes(parts, "hash")
     parts_id = number_field(b"\x08", read_int(parts, "total")) + (field(b"\x12", parts_hash) if parts_hash else b"")
-    vote = b"\x08\x02\x11" + height.to_bytes(8, "little")
-    if at_round:
-        vote += b"\x19" + at_round.to_bytes(8, "little")
-    return vote + field(b"\x22", b"\x0a\x20" + header_hash + field(b"\x12", parts_id))
+    message = b"\x08\x02\x11" + height.to_bytes(8, "little")
+    message += b"\x19" + at_round.to_bytes(8, "little") if at_round else b""
+    message += field(b"\x22", b"\x0a\x20" + header_hash + field(b"\x12", parts_id))
+    time = number_field(b"\x08", read_int(row, "seconds")) + number_field(b"\x10", read_int(row, "nanos"))
+    return field(b"", message + field(b"\x2a", time) + field(b"\x32", engine_id))
 
 
 # ------------------------------------------------------------------------------------------------------ Headers
@@ -597,22 +561,31 @@ def read_header(raw: bytes, chain_id: int) -> Header:
     return Header(raw, keccak(raw), height, time, items[2], *roots, count, base_fee)
 
 
+def check_ancestor(older: Header, newer: Header, path: list[bytes], what: str) -> None:
+    """Check that `older` is before `newer`, or is the same block, with the same bytes and an empty path."""
+    if older.raw != newer.raw or path:
+        check_leaf(older.hash, older.height, newer.height, path, newer.history_root, what)
+
+
 # ------------------------------------------------------------------------------------------------------ Accounts
 
 NEVER = -1
 """Where an account was touched before its first touch."""
 
 
-class Held(NamedTuple):
-    balance: int
-    nonce: int
-
-
 class Touch(NamedTuple):
     """The last touch of an account before some height, and what the account has held since."""
 
     height: int
-    held: Held
+    balance: int
+    nonce: int
+
+    @property
+    def held(self) -> Json:
+        return {"balance": self.balance, "nonce": self.nonce}
+
+
+NOTHING = Touch(NEVER, 0, 0)
 
 
 class Change(NamedTuple):
@@ -623,8 +596,8 @@ class Change(NamedTuple):
     after: Touch
 
 
-def read_held(raw: bytes) -> Held:
-    return Held(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:40], "big"))
+def read_touch(height: int, raw: bytes) -> Touch:
+    return Touch(height, int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:40], "big"))
 
 
 # ----------------------------------------------------------------------------------------------------- The proof
@@ -635,7 +608,7 @@ class Proof:
 
     def __init__(self, genesis: Genesis, file: Json) -> None:
         self.genesis, self.file = genesis, file
-        self.certificate = read_object(file, "certificate")
+        self.certificate = member(file, "certificate", dict)
         self.head = read_header(read_bytes(self.certificate, "header"), genesis.chain_id)
         self.cautions: list[str] = []
         """Why what holds is no proof all the same."""
@@ -644,25 +617,22 @@ class Proof:
 
     def signed(self) -> Json:
         """Who signed the head. Each set of validators signs the next one, from genesis on; the last one, the head."""
-        validators, height = self.genesis.validators, 0
-        is_public = DEV_SIGNER in [each.key for each in validators]
+        validators = self.genesis.validators
+        keys, heights = {each.key for each in validators}, []
         for step in read_objects(self.certificate, "steps"):
-            signed = check_signed(read_object(step, "signed"), validators, self.genesis)
-            need(signed.height > height, "the heights of steps do not ascend")
-            height = signed.height
+            leaves, height, _ = check_signed(member(step, "signed", dict), validators, self.genesis)
+            heights.append(height)
             rows = read_objects(step, "validators", MOST_VALIDATORS)
             validators = [Validator(read_bytes(row, "publicKey", 32), read_int(row, "power")) for row in rows]
             check_set(validators)
-            need(signed.leaves[8] == b"\x0a\x20" + set_hash(validators), "a step names others than were signed")
+            need(leaves[8] == b"\x0a\x20" + set_hash(validators), "a step names others than were signed")
             # Else every header that they sign would be one.
-            need(signed.leaves[7] != signed.leaves[8], "a step changes nothing")
-            is_public = is_public or DEV_SIGNER in [each.key for each in validators]
-        signed = check_signed(read_object(self.certificate, "signed"), validators, self.genesis)
-        need(signed.height > height, "the signed header is not above the steps")
-        need(signed.leaves[10] == b"\x0a\x20" + self.head.hash, "another block was signed")
-        signers = ["0x" + each.key.hex() for each in signed.signers]
-        report: Json = {"by": signers, "power": signed.power, "of": signed.of}
-        if is_public:
+            need(leaves[7] != leaves[8], "a step changes nothing")
+            keys |= {each.key for each in validators}
+        leaves, height, report = check_signed(member(self.certificate, "signed", dict), validators, self.genesis)
+        need(ascend([*heights, height]), "the heights of steps and of the signed header do not ascend")
+        need(leaves[10] == b"\x0a\x20" + self.head.hash, "another block was signed")
+        if DEV_SIGNER in keys:
             self.cautions.append("everybody has the key of one who signs")
             report["everybody has the key"] = True
         return report
@@ -670,11 +640,9 @@ class Proof:
     # Blocks, payments and changes under the head.
 
     def block(self, part: Json) -> Header:
-        """The head itself, with the same bytes and an empty path, or an ancestor of it."""
+        """The head itself, or an ancestor of it."""
         block = read_header(read_bytes(part, "header"), self.genesis.chain_id)
-        path = read_path(part, "history")
-        if block.raw != self.head.raw or path:
-            check_leaf(block.hash, block.height, self.head.height, path, self.head.history_root, "block")
+        check_ancestor(block, self.head, read_path(part, "history"), "block")
         return block
 
     def payment(self, part: Json, block: Header) -> Json:
@@ -684,43 +652,47 @@ class Proof:
         return read_transaction(raw, self.genesis.chain_id, block.base_fee)
 
     def change(self, part: Json, address: bytes) -> Change:
-        block = self.block(read_object(part, "block"))
+        block = self.block(member(part, "block", dict))
         leaf = read_bytes(part, "leaf", 108)
         index, count, path = read_int(part, "index"), read_int(part, "count"), read_path(part, "path")
         check_leaf(leaf, index, count, path, block.changes_root, "change")
         need(leaf[:20] == address, "a change is another account's")
         number = int.from_bytes(leaf[20:28], "big")
-        before = Touch(NEVER if number == 2**64 - 1 else number, read_held(leaf[28:68]))
-        after = Touch(block.height, read_held(leaf[68:]))
+        before = read_touch(NEVER if number == 2**64 - 1 else number, leaf[28:68])
+        after = read_touch(block.height, leaf[68:])
         if block.height:
             self.check_start(address, before)
         else:
-            need(before == (NEVER, (0, 0)), "an account held something before block 0")
+            need(before == NOTHING, "an account held something before block 0")
         self.check_start(address, after)
         return Change(block, before, after)
 
     def state(self, address: bytes) -> Touch:
         """The account under the head: its own leaf, or the one that shows that there is none."""
-        part = read_object(self.file, "state")
+        part = member(self.file, "state", dict)
         leaf, number = read_bytes(part, "leaf", 88), read_int(part, "number")
         # Number 0 is the record of the validators.
         need(number >= 1, "the leaf is not an account's")
         check_leaf(leaf, number, read_int(part, "size"), read_path(part, "path"), self.head.state_root, "account")
         owner, following = leaf[:20], leaf[68:]
         if owner == address:
-            touch = Touch(int.from_bytes(leaf[60:68], "big"), read_held(leaf[20:60]))
+            touch = read_touch(int.from_bytes(leaf[60:68], "big"), leaf[20:60])
         else:
             # Accounts form a circle in the order of addresses: there is none between one and the next.
             above, below = address > owner, address < following
             need(above and below if owner < following else above or below, "the leaf says nothing of this account")
-            touch = Touch(NEVER, Held(0, 0))
+            touch = NOTHING
         self.check_start(address, touch)
         return touch
 
-    def touch_before(self, key: str, address: bytes, height: int) -> Touch:
-        """The touch that a later change of the account names."""
-        change = self.change(read_object(self.file, key), address)
-        need(change.block.height > height, f"{key} is not above the height")
+    def last_touch(self, height: int, later: str) -> Touch:
+        """The last touch up to a height, shown by the state, or by a later change, which names the touch before it."""
+        address = read_bytes(self.file, "address", 20)
+        need(("state" in self.file) != (later in self.file), f"there must be one of state and {later}")
+        if "state" in self.file:
+            return self.state(address)
+        change = self.change(member(self.file, later, dict), address)
+        need(change.block.height > height, f"{later} is not above the height")
         return change.before
 
     def check_start(self, address: bytes, touch: Touch) -> None:
@@ -728,28 +700,27 @@ class Proof:
         given = self.genesis.alloc.get(address, 0)
         if touch.height == NEVER:
             need(given == 0, "alloc of genesis.json gives the account coins, and no block touched it")
-            need(touch.held == Held(0, 0), "the account held something before any block touched it")
+            need(touch == NOTHING, "the account held something before any block touched it")
         elif touch.height == 0:
             need(given > 0, "block 0 touched an account to which alloc of genesis.json gives nothing")
-            need(touch.held == Held(given, 0), "block 0 gives the account something else than alloc of genesis.json")
+            need(touch == (0, given, 0), "block 0 gives the account something else than alloc of genesis.json")
 
     # The five kinds of files.
 
     def finality(self) -> Json:
-        return self.block(read_object(self.file, "block")).name
+        return self.block(member(self.file, "block", dict)).name
 
     def receipt(self) -> Json:
-        block = self.block(read_object(self.file, "block"))
-        return {**block.name, **self.payment(read_object(self.file, "payment"), block)}
+        block = self.block(member(self.file, "block", dict))
+        return {**block.name, **self.payment(member(self.file, "payment", dict), block)}
 
     def account(self) -> Json:
-        address, height = read_bytes(self.file, "address", 20), read_int(self.file, "height")
+        height = read_int(self.file, "height")
         need(height <= self.head.height, "the height is above the signed block")
-        need(("state" in self.file) != ("change" in self.file), "there must be one of state and change")
-        touch = self.state(address) if "state" in self.file else self.touch_before("change", address, height)
+        touch = self.last_touch(height, "change")
         need(touch.height <= height, "the account was touched after that height")
         report: Json = {"address": self.file["address"], "height": height}
-        return {**report, **touch.held._asdict(), "exists": touch.height != NEVER}
+        return {**report, **touch.held, "exists": touch.height != NEVER}
 
     def statement(self) -> Json:
         address = read_bytes(self.file, "address", 20)
@@ -757,45 +728,50 @@ class Proof:
         need(first <= last <= self.head.height, "from, to and the signed block are not in order")
         rows = read_objects(self.file, "changes")
         changes = [self.change(row, address) for row in rows]
-        before = first - 1
-        for change in changes:
-            need(before < change.block.height <= last, "changes are not in order, or not within from and to")
-            before = change.block.height
+        heights = [change.block.height for change in changes]
+        need(ascend(heights), "changes are not in order")
+        need(all(first <= height <= last for height in heights), "a change is not within from and to")
         # Each change names the touch before it, and the end names the last: so none is left out.
-        need(("state" in self.file) != ("next" in self.file), "there must be one of state and next")
-        end = self.state(address) if "state" in self.file else self.touch_before("next", address, last)
+        end = self.last_touch(last, "next")
         links = [*(change.before for change in changes), end]
         need(links[0].height < first, "a change before the first one is left out")
         need(links[1:] == [change.after for change in changes], "a change is left out, or does not follow")
-        entries = [self.entry(row, change, address) for row, change in zip(rows, changes)]  # noqa: B905 (3.9)
         return {
             "address": self.file["address"],
             "from": first,
             "to": last,
-            "opening": tuple(links[0].held),
-            "closing": tuple(end.held),
-            "entries": entries,
+            "opening": links[0].held,
+            "closing": end.held,
+            "ends": self.ends(first, last),
+            "entries": [self.entry(row, change, address) for row, change in zip(rows, changes)],  # noqa: B905 (3.9)
         }
+
+    def ends(self, first: int, last: int) -> list[Json]:
+        """Blocks at the ends of a statement and beside them, whose times show of which days it is."""
+        rows = read_objects(self.file, "ends") if "ends" in self.file else []
+        blocks = [self.block(row) for row in rows]
+        heights = [block.height for block in blocks]
+        need(ascend(heights), "the blocks of ends are not in order")
+        need({*heights} <= {first - 1, first, last, last + 1}, "a block of ends is at neither end")
+        return [block.name for block in blocks]
 
     def entry(self, part: Json, change: Change, address: bytes) -> Json:
         """A change, explained by payments: those that the account sent, and as much as it received."""
-        own, block, last = "0x" + address.hex(), change.block, -1
-        balance, nonce = change.before.held
-        payments = []
-        for row in read_objects(part, "payments"):
-            payment, index = self.payment(row, block), read_int(row, "index")
-            need(index > last, "payments are not in order")
-            last = index
+        own, block = "0x" + address.hex(), change.block
+        rows = read_objects(part, "payments")
+        need(ascend([read_int(row, "index") for row in rows]), "payments are not in order")
+        payments = [self.payment(row, block) for row in rows]
+        _, balance, nonce = change.before
+        for payment in payments:
             need(own in (payment["from"], payment["to"]), "a payment is between others")
             if payment["from"] == own:
                 need(payment["nonce"] == nonce, "a payment is left out: the nonces do not follow")
                 balance, nonce = balance - payment["value"] - payment["fee"], nonce + 1
             if payment["to"] == own:
                 balance += payment["value"]
-            payments.append(payment)
-        need(nonce == change.after.held.nonce, "a payment is left out: the nonce changed by more")
-        rest = change.after.held.balance - balance
-        report = {**block.name, "balance": change.after.held.balance, "payments": payments}
+        need(nonce == change.after.nonce, "a payment is left out: the nonce changed by more")
+        rest = change.after.balance - balance
+        report = {**block.name, "balance": change.after.balance, "payments": payments}
         return {**report, **({self.source(rest, block, own): rest} if rest else {})}
 
     def source(self, rest: int, block: Header, own: str) -> str:
@@ -814,30 +790,29 @@ class Proof:
 
     def history(self) -> Json:
         first = read_header(read_bytes(self.file, "first"), self.genesis.chain_id)
-        second = self.block(read_object(self.file, "second"))
+        second = self.block(member(self.file, "second", dict))
         inclusion, consistency = read_path(self.file, "inclusion"), read_path(self.file, "consistency")
         check_leaf(first.hash, first.height, second.height, inclusion, second.history_root, "first block")
-        check_consistency(first.height, second.height, first.history_root, second.history_root, consistency)
+        check_consistency(first, second, consistency)
         return {"first": first.name, "second": second.name}
 
     # Blocks after the head.
 
-    def descendants(self, witness: bytes | None) -> list[Header]:
+    def descendants(self, witness: str | None) -> list[Header]:
         """The head and its descendants, all checked. Raises unless the witness, if there is one, has signed one."""
         blocks, is_witnessed = [self.head], witness is None
         rows = read_objects(self.file, "descendants", MOST_DESCENDANTS) if "descendants" in self.file else []
         for row in rows:
-            block, path = read_header(read_bytes(row, "header"), self.genesis.chain_id), read_path(row, "history")
-            if block.raw != self.head.raw or path:
-                check_leaf(self.head.hash, self.head.height, block.height, path, block.history_root, "descendant")
+            block = read_header(read_bytes(row, "header"), self.genesis.chain_id)
+            check_ancestor(self.head, block, read_path(row, "history"), "descendant")
             blocks.append(block)
             message = b"cairn witness 1\x00" + self.genesis.digest + block.height.to_bytes(8, "big") + block.hash
             for each in read_objects(row, "witnesses", MOST_WITNESSES):
                 key, signature = read_bytes(each, "publicKey", 32), read_bytes(each, "signature", 64)
                 # A wrong one counts for nothing, but refuses nothing: whoever passes a file on may add any.
-                if not is_witnessed and key == witness:
+                if not is_witnessed and each["publicKey"] == witness:
                     is_witnessed = ed25519(key, message, signature)
-        need(is_witnessed, "the witness did not sign")
+        need(is_witnessed, "the witness did not sign a block of the file")
         return blocks
 
 
@@ -892,7 +867,7 @@ def verify(genesis: bytes, file: bytes, at: str | None = None, witness: str | No
     proof = Proof(read_genesis(genesis), read_file(file))
     kind = member(proof.file, "format", str)
     need(kind in KINDS, "the file is of no known format")
-    blocks = proof.descendants(None if witness is None else read_witness(witness))
+    blocks = proof.descendants(None if witness is None else witness.lower())
     if at is None:
         signed = proof.signed()
     else:
@@ -907,12 +882,6 @@ def verify(genesis: bytes, file: bytes, at: str | None = None, witness: str | No
         "chain": {"id": proof.genesis.chain_id, "genesis": "0x" + proof.genesis.digest.hex()},
         "cautions": proof.cautions,
     }
-
-
-def read_witness(text: str) -> bytes:
-    digits = text.lower()
-    need(re.fullmatch("0x[0-9a-f]{64}", digits), "the witness did not sign: its key is not 0x and 64 digits")
-    return bytes.fromhex(digits[2:])
 
 
 def headline(report: Json) -> str:

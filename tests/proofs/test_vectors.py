@@ -11,6 +11,7 @@ import pytest
 from cairn.domain.genesis import encode_genesis, parse_genesis
 from tests.proofs.vectors import PLACE, Case, read_vectors
 from tests.proofs.verifiers import report_of
+from tests.vectors.proofs.chains import lone
 from tests.vectors.proofs.generate import all_vectors, write
 from verify import verify as verifier
 
@@ -64,6 +65,15 @@ def test_command_prints_what_is_proven_and_ends_with_0(tmp_path: Path) -> None:
     assert first == "PROVEN by the block that you trust: no validator's signature was looked at"
 
 
+def test_statement_names_the_blocks_at_its_ends() -> None:
+    said = {case.name: report_of(case) for case in CASES if case.valid and case.name.startswith("ends of 4 to 6")}
+    heights = {name: [block["height"] for block in report["ends"]] for name, report in said.items()}
+    assert heights["ends of 4 to 6: 3, 4, 6, 7"] == [3, 4, 6, 7]
+    assert heights["ends of 4 to 6: none"] == []
+    times = [block["time"] for block in said["ends of 4 to 6: 3, 4, 6, 7"]["ends"]]
+    assert times == [lone().blocks[height].time for height in (3, 4, 6, 7)]
+
+
 def test_first_line_says_that_a_dev_chain_proves_nothing(tmp_path: Path) -> None:
     for name, said in FIRST_LINES.items():
         case = next(case for case in CASES if case.name == name)
@@ -100,7 +110,7 @@ def test_command_whose_reader_went_away_says_by_its_code_alone_what_is_proven(
 def test_command_with_an_empty_witness_or_trusted_block_proves_nothing(tmp_path: Path) -> None:
     case = next(case for case in CASES if case.valid and case.at is None and case.witness is None)
     code, printed = run(case, tmp_path, "--witness", "")
-    assert (code, printed[:37]) == (1, "NOT PROVEN: the witness did not sign:")
+    assert (code, printed) == (1, "NOT PROVEN: the witness did not sign a block of the file\n")
     assert run(case, tmp_path, "--at", "") == (1, "NOT PROVEN: the trusted block is not in the file\n")
 
 

@@ -122,6 +122,12 @@ def test_command_shows_a_block_by_its_name_and_never_by_its_header(js_packages: 
         assert all(re.fullmatch("0x[0-9a-f]{64}", block["hash"]) for block in blocks)
 
 
+def test_command_names_the_blocks_at_the_ends_of_a_statement(js_packages: Path, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "ends of 4 to 6: 3, 4, 6, 7")
+    code, printed = run(case, tmp_path)
+    assert (code, json.loads(printed.split("\n", 1)[1])["ends"]) == (0, report_of(case)["ends"])
+
+
 def test_first_line_says_that_a_dev_chain_proves_nothing(js_packages: Path, tmp_path: Path) -> None:
     for name, said in FIRST_LINES.items():
         case = next(case for case in CASES if case.name == name)

@@ -67,11 +67,17 @@ def _is_statement(chain: ProofChain, report: Json) -> bool:
     address, first, last = report["address"], report["from"], report["to"]
     if not first <= last <= chain.height:
         return False
-    opening, closing = ((_held(chain, address, height) or Held())[:2] for height in (first - 1, last))
-    if (tuple(report["opening"]), tuple(report["closing"])) != (opening, closing):
-        return False
+    for said, height in ((report["opening"], first - 1), (report["closing"], last)):
+        held = _held(chain, address, height) or Held()
+        if said != {"balance": held.balance, "nonce": held.nonce}:
+            return False
     own = bytes.fromhex(address[2:])
     if [entry["height"] for entry in report["entries"]] != chain.touches(own, first, last):
+        return False
+    ends = [block["height"] for block in report["ends"]]
+    if ends != sorted({*ends} & {first - 1, first, last, last + 1}):
+        return False
+    if not all(_is_block(chain, block) for block in report["ends"]):
         return False
     return all(_is_entry(chain, own, entry) for entry in report["entries"])
 

@@ -1107,6 +1107,25 @@ func (c *checker) statement(file object) {
 	c.say("opening balance %s wei with the nonce %d", opening.balance, opening.nonce)
 	c.say("closing balance %s wei with the nonce %d", closing.balance, closing.nonce)
 	c.say("this is all that happened to 0x%x from block %d to block %d", address, from, to)
+	c.ends(file, from, to)
+}
+
+// ends checks the blocks at the ends of a statement and beside them, whose times show of which days it is.
+func (c *checker) ends(file object, from, to uint64) {
+	if !file.has("ends") {
+		return
+	}
+	above := from // One less is the lowest; a block 0 has none below it.
+	if from > 0 {
+		above = from - 1
+	}
+	for _, each := range file.objects("ends") {
+		block := c.block(each)
+		need(block.height >= above, "the blocks of ends are not in order, or too low")
+		need(block.height <= from || block.height == to || block.height == to+1, "a block of ends is at neither end")
+		above = block.height + 1
+		c.sayBlock("at its ends: block", block)
+	}
 }
 
 // explain checks that the payments of a change give what the account holds after it.

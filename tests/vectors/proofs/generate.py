@@ -16,6 +16,7 @@ from tests.vectors.proofs import (
     certificate_lies,
     content_lies,
     edge_cases,
+    ends,
     limits,
     origins,
     reading_lies,
@@ -135,6 +136,7 @@ def all_vectors() -> list[Vector]:
         edge_cases.vectors(),
         small_order.vectors(),
         origins.vectors(),
+        ends.vectors(),
         limits.vectors(),
     )
     return [vector for part in parts for vector in part]
