@@ -154,6 +154,8 @@ class Run:
 
     def __init__(self) -> None:
         self._running: dict[int, tuple[Part, float, IO[bytes] | None]] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        """Kept: one that nobody has any more reaps its process itself."""
 
     def all(self, parts: Sequence[Part]) -> Iterator[Result]:
         beside = [part for part in parts if not part.is_alone]
@@ -186,6 +188,7 @@ class Run:
             # Ctrl-C comes here alone, and from here to the part once.
             start_new_session=True,
         )
+        self._processes.append(process)
         self._running[process.pid] = part, time.monotonic(), output
 
     def _await_one(self) -> Result:
