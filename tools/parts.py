@@ -32,6 +32,7 @@ CORES = min(os.cpu_count() or 1, 4)
 # Files as a whole, since their tests share nodes, but for those that tests/conftest.py names; the longest first.
 SPREAD = f"-n {CORES + 2} --dist loadfile --no-loadscope-reorder"
 NODE = "--ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop tests"
+POLL_S = 0.05
 GRACE_S = 10
 """For what is interrupted to end by itself, and to remove its files."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -126,10 +127,10 @@ def descendants() -> set[int]:
     return set(found)
 
 
-def reap(pid: int, options: int = 0) -> tuple[int, int]:
-    """The next of the children that has ended, with its status; 0 when there is none."""
+def reap() -> tuple[int, int]:
+    """One of the children that have ended, with its status; 0 when there is none."""
     try:
-        return os.waitpid(pid, options)
+        return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return 0, 0
 
@@ -142,7 +143,7 @@ def kill_descendants() -> int:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         killed |= left
-        while reap(-1, os.WNOHANG)[0]:
+        while reap()[0]:
             pass
         time.sleep(0.01)
     return len(killed)
@@ -153,6 +154,8 @@ class Run:
 
     def __init__(self) -> None:
         self._running: dict[int, tuple[Part, float, IO[bytes] | None]] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        """Kept: one that nobody has any more reaps its process itself."""
 
     def all(self, parts: Sequence[Part]) -> Iterator[Result]:
         beside = [part for part in parts if not part.is_alone]
@@ -185,13 +188,17 @@ class Run:
             # Ctrl-C comes here alone, and from here to the part once.
             start_new_session=True,
         )
+        self._processes.append(process)
         self._running[process.pid] = part, time.monotonic(), output
 
     def _await_one(self) -> Result:
-        pid, status = reap(-1)
+        pid, status = reap()
         while pid not in self._running:
-            # Somebody's child, whose parent has ended before it.
-            pid, status = reap(-1)
+            # None, or somebody's child, whose parent has ended before it.
+            if not pid:
+                # Not in a wait that blocks: a signal that comes just before it is noticed only when that ends.
+                time.sleep(POLL_S)
+            pid, status = reap()
         part, began, output = self._running.pop(pid)
         if output is not None:
             output.seek(0)
@@ -211,7 +218,7 @@ class Run:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGINT)
         while self._running and time.monotonic() < deadline:
-            self._running.pop(reap(-1, os.WNOHANG)[0], None)
+            self._running.pop(reap()[0], None)
             time.sleep(0.01)
         for pid in self._running:
             with suppress(ProcessLookupError):
