@@ -31,7 +31,9 @@ TEXTS = "README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs src packaging e
 CORES = min(os.cpu_count() or 1, 4)
 # Files as a whole, since their tests share nodes, but for those that tests/conftest.py names; the longest first.
 SPREAD = f"-n {CORES + 2} --dist loadfile --no-loadscope-reorder"
-NODE = "--ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop tests"
+# With the two properties that change with almost everything: of a chain's life, and of what a client's bytes cost.
+UNIT = "tests/unit tests/property/test_chain_lives.py tests/property/test_intake.py"
+NODE = f"--ignore={UNIT.replace(' ', ' --ignore=')} --ignore=tests/e2e/network --ignore=tests/interop tests"
 POLL_S = 0.05
 GRACE_S = 10
 """For what is interrupted to end by itself, and to remove its files."""
@@ -62,7 +64,7 @@ GROUPS = {
             " src/cairn/explorer tests/js verify",
             is_alone=False,
         ),
-        Part("unit", f"{BIN}/pytest -q -n {CORES + 1} $PYTEST_ARGS tests/unit"),
+        Part("unit", f"{BIN}/pytest -q -n {CORES + 1} $PYTEST_ARGS {UNIT}"),
     ),
     "test": (
         Part("cometbft", "sh tools/cometbft.sh"),
