@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_a_receipt_of_a_real_payment_holds_without_the_node(user: User, payment:
     file = user.home / "receipt.json"
     saved = user.run("receipt", payment["txHash"], "-o", str(file), "--genesis", str(genesis))
     assert (saved.returncode, saved.stderr) == (0, "")
-    assert 'for     "invoice 4711"' in saved.stdout
+    assert re.search(r'^for +"invoice 4711"$', saved.stdout, re.MULTILINE)
     assert "everybody has the key" in saved.stdout
     proven = checked(user, file, genesis)
     told = {key: proven[key] for key in ("txHash", "from", "to", "value", "fee", "nonce", "reference")}
