@@ -91,6 +91,8 @@ class TimeShares:
         self._is_in_round = False
         self._charged_s = 0.0
         """So much of the turn is charged for in other queues."""
+        self._inner_turns = 0
+        """Begun within that turn, and not ended."""
 
     def call(self, client: str, job: Job, queue: QueueName = "reads") -> None:
         """Run the job when it is the client's turn; never before this returns."""
@@ -143,12 +145,17 @@ class TimeShares:
     def begin_turn(self, client: str, queue: QueueName) -> float | None:
         """Begin work at once that includes work of other queues, or None. `end_turn` follows."""
         began = self.begin(client, queue)
-        if began is not None and self._turn is None:
-            self._turn, self._slice_ends_at, self._charged_s = queue, began + self._queues[queue].slice_s, 0.0
+        if began is not None:
+            if self._turn is not None:
+                self._inner_turns += 1
+            else:
+                self._turn, self._slice_ends_at, self._charged_s = queue, began + self._queues[queue].slice_s, 0.0
         return began
 
     def end_turn(self, client: str, queue: QueueName, began: float) -> None:
-        if self._turn == queue and not self._is_in_round:
+        if self._inner_turns:
+            self._inner_turns -= 1
+        else:
             self._turn = None
             began += self._charged_s
         self.end(client, queue, began)

@@ -414,6 +414,20 @@ async def test_work_of_another_queue_within_a_turn_is_charged_there_alone(client
     assert shares._queues["reads"]._used_s["one"] == pytest.approx(0.0002)
 
 
+async def test_a_turn_within_a_turn_of_its_queue_does_not_end_it_and_is_charged_for_once(clients: Clients) -> None:
+    shares, clock = clients.shares, clients.clock
+    outer = shares.begin_turn("one", "intake")
+    inner = shares.begin_turn("one", "intake")
+    assert outer is not None
+    assert inner is not None
+    clock.now += 2 * time_shares.INTAKE_ROUND_S
+    shares.end_turn("one", "intake", inner)
+    assert shares.is_slice_over
+    shares.end_turn("one", "intake", outer)
+    assert shares._turn is None
+    assert shares._queues["intake"]._used_s["one"] == pytest.approx(2 * time_shares.INTAKE_ROUND_S)
+
+
 async def test_once_a_round_of_parsing_is_used_up_all_wait_for_the_next(clients: Clients) -> None:
     shares, served = clients.shares, list[str]()
     began = shares.begin_turn("one", "intake")

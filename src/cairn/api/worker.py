@@ -99,7 +99,8 @@ class Worker:
         loop.call_later(IMPORT_AFTER_S, self._import_early)
         linking = loop.create_task(link.run())
         renewing = loop.create_task(self._certificates.watch()) if self._certificates is not None else None
-        metrics_server = MetricsServer(self._settings, NodeGauges(self._view, loop.time, self._home).refresh)
+        gauges = NodeGauges(self._view, loop.time, self._home)
+        metrics_server = MetricsServer(self._settings, gauges.refresh, self._hub.shares)
         if metrics_sock is not None:
             await metrics_server.listen(metrics_sock)
         try:

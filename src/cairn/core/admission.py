@@ -260,24 +260,30 @@ class Admissions(SubmissionCalls):
             return self._with_wait(payment.answer)
         future, reply = self._future_reply()
         if payment is None:
-            self._submit_keyed(make_draft, keyed, reply)
-        else:
-            payment.waiting.append(reply)
+            # Before anything else: it may have to wait, and whoever comes meanwhile must find it.
+            payment = self._idempotency_keys.reserve(keyed)
+        payment.waiting.append(reply)
+        if len(payment.waiting) == 1:
+            self._submit_keyed(make_draft, payment)
         return await future
 
-    def _submit_keyed(self, make_draft: Callable[[], Draft], keyed: KeyedRequest, reply: Reply) -> None:
-        # Before anything else: it may have to wait, and whoever comes meanwhile must find it.
-        payment = self._idempotency_keys.reserve(keyed)
+    def _submit_keyed(self, make_draft: Callable[[], Draft], payment: KeyedPayment) -> None:
         try:
-            payment.tx = self._sign(make_draft())
-        except NodeError:
-            self._idempotency_keys.release(payment)
+            if payment.tx is None:
+                payment.tx = self._sign(make_draft())
+            self.enqueue(payment.tx, encode_record(payment.tx), partial(self._reply_keyed, payment))
+        except BaseException:
+            payment.waiting.clear()
+            # If it got into the mempool, a repetition submits the same again: another would be paid, too.
+            if payment.tx is None or not self._pool.knows(payment.tx.hash):
+                self._idempotency_keys.release(payment)
             raise
-        payment.waiting.append(reply)
-        self.enqueue(payment.tx, encode_record(payment.tx), partial(self._reply_keyed, payment))
 
     def _reply_keyed(self, payment: KeyedPayment, result: Admission | NodeError) -> None:
         """Reply to all who asked for it. After a failure it stays open: the next opening says whether it is on disk."""
+        if payment.answer is not None:
+            # After an unexpected failure it is submitted again, and the first reply was for all.
+            return
         if isinstance(result, Admission):
             self._idempotency_keys.answer(payment, result)
         elif isinstance(result, Rejected | MempoolFull):

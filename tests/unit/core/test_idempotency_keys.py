@@ -15,6 +15,7 @@ from cairn.domain.types import Draft
 from cairn.store import journal
 from tests.support.core_fixtures import ACCOUNTS, GWEI, make_block, opened_core, settings, signed
 from tests.support.linked_core import Heard, linked
+from tests.support.pace import PATIENCE_S
 
 TRANSFER = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
 QUEUED = Draft(ACCOUNTS[5], ACCOUNTS[1], 1, 21_000, GWEI, 9)
@@ -57,6 +58,26 @@ async def test_a_refusal_is_not_kept_so_that_the_request_may_succeed_later(tmp_p
         with pytest.raises(GasTooLow):
             await core.submit_draft(poor, keyed())
         assert await core.submit_draft(TRANSFER, keyed()) == FIRST
+
+
+@pytest.mark.parametrize("failing", ["_sign", "_look_at_clocks", "_flush_soon"])
+async def test_after_an_unexpected_failure_a_repetition_is_paid_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Whether it fails before the transaction is in the mempool, or behind that."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    async with opened_core(tmp_path) as core:
+        with monkeypatch.context() as patched:
+            patched.setattr(core.admissions, failing, fail)
+            with pytest.raises(RuntimeError, match="a bug"):
+                await core.submit_draft(TRANSFER, keyed())
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await core.submit_draft(TRANSFER, keyed())).tx_hash == FIRST.tx_hash
+            assert (await core.submit_draft(TRANSFER, keyed())).tx_hash == FIRST.tx_hash
+        assert await core.next_nonce(ACCOUNTS[0]) == 1
 
 
 async def test_what_is_known_already_keeps_its_own_answer(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from cairn.config import Settings
 from cairn.domain.errors import ForbiddenHost, MalformedRequest
 from cairn.loopback import is_loopback
 from cairn.metrics import PAGE
-from cairn.time_shares import in_slices
+from cairn.time_shares import TimeShares, in_slices
 
 MAX_CONNECTIONS = 16
 """Of a worker. Whoever watches a node has one or two."""
@@ -22,10 +22,11 @@ CONTENT_TYPE: Header = (b"content-type", b"text/plain; version=0.0.4; charset=ut
 
 
 class MetricsServer(SmallServer):
-    def __init__(self, settings: Settings, refresh: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, settings: Settings, refresh: Callable[[], Awaitable[None]], shares: TimeShares) -> None:
         """`refresh` is awaited before each answer: it looks up what nobody else has set."""
         super().__init__(self._answer, MAX_CONNECTIONS)
         self._refresh = refresh
+        self._shares = shares
         host = settings.metrics_host
         # On any other address everybody who can connect may read them, under whatever name.
         self._hosts = HostList(replace(settings, host=host)) if is_loopback(host) else None
@@ -42,10 +43,12 @@ class MetricsServer(SmallServer):
             return _reply(HTTPStatus.NOT_FOUND, "the metrics are at /metrics\n")
         if request.method not in (b"GET", b"HEAD"):
             return _reply(HTTPStatus.METHOD_NOT_ALLOWED, "ask with GET\n")
+        return _reply(HTTPStatus.OK, await self._shares.run(request.client, self._rendered()))
+
+    async def _rendered(self) -> str:
         await self._refresh()
         # With many workers there are many numbers to add up.
-        pieces = [family.rendered(PAGE) async for family in in_slices(PAGE.families)]
-        return _reply(HTTPStatus.OK, "".join(pieces))
+        return "".join([family.rendered(PAGE) async for family in in_slices(PAGE.families)])
 
 
 def _reply(status: HTTPStatus, text: str) -> Reply:

@@ -96,6 +96,10 @@ class Site:
 
     @property
     def is_local(self) -> bool:
+        """Whether its peers look for it at that address, and so it listens there only.
+
+        On another one of this machine, such as ::1 or a name, it listens on all: a name does not say at which.
+        """
         return self.host == LOOPBACK
 
 

@@ -31,6 +31,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorRecord
 from cairn.engine.abci.requests import BLOCKS_AFTER
+from cairn.loopback import is_loopback
 from cairn.store.directory import has_files, names_in
 
 ASK_TIMEOUT_S = 10.0
@@ -117,7 +118,7 @@ def site_of(directory: Path, host: str | None, base_port: int | None) -> Site:
     host = LOOPBACK if host is None else host
     # Neighbours on one machine are told apart by their ports only.
     return Site(
-        directory.resolve().name, host, BASE_PORT if base_port is None else base_port, is_alone=host != LOOPBACK
+        directory.resolve().name, host, BASE_PORT if base_port is None else base_port, is_alone=not is_loopback(host)
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, read_public_key, whole_directory
+from cairn.cli.network.homes import BASE_PORT, Site, read_public_key, whole_directory
 from cairn.cli.network.validator_file import VALIDATOR_FILE, describe_home, find_own_file, save_validator_file
 from cairn.cli.options import CometbftBinary, KeysDirectory, keystore_in
 from cairn.cli.report import reported_errors
@@ -16,6 +16,7 @@ from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.domain.certificates import engine_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.update_json import encode_public_key
+from cairn.loopback import is_loopback
 from cairn.running_node import find_running
 from cairn.store.directory import write_file
 
@@ -68,7 +69,7 @@ def init(
         administrator = None if admin is None else find_party(admin, keystore, "--admin").address
         binary = find_binary(cometbft_binary)
         CometBFT(binary, directory).check_version()
-        site = Site(name, host, base_port, is_alone=host != LOOPBACK)
+        site = Site(name, host, base_port, is_alone=not is_loopback(host))
         with whole_directory(directory) as building:
             engine = CometBFT(binary, building / COMETBFT_DIRECTORY)
             engine.run("init")

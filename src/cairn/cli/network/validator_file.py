@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.cli.network.homes import LOOPBACK, Site, read_public_key
+from cairn.cli.network.homes import Site, read_public_key
 from cairn.cli.network.peers import read_node_id
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
 from cairn.domain.crypto import checksum_address, parse_address
@@ -21,6 +21,7 @@ from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.governance import ValidatorRecord, check_validator
 from cairn.domain.types import Address
 from cairn.domain.update_json import encode_public_key, parse_public_key
+from cairn.loopback import is_loopback
 from cairn.store.directory import is_there, write_file
 
 VALIDATOR_FILE = "validator.json"
@@ -56,7 +57,7 @@ class ValidatorFile(msgspec.Struct, frozen=True):
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")
         # Neighbours on one machine are told apart by their ports only.
-        return Site(self.name, host, int(port) - 1, is_alone=host != LOOPBACK)
+        return Site(self.name, host, int(port) - 1, is_alone=not is_loopback(host))
 
     def record(self, power: int) -> ValidatorRecord:
         return ValidatorRecord(self.public_key, power, self.fee_recipient, self.name)

@@ -3,7 +3,7 @@
 import os
 import pwd
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -118,7 +118,7 @@ def make_backup(home: Home, target: Path, with_keys: bool, keep: int | None) -> 
         if with_keys and found.signer is not None:
             written.sums.update(copy_signing_keys(home, found.signer, draft_path))
         number = 1 + max((each.facts.number for each in present), default=0)
-        facts = facts_of(found, genesis, made_at, with_keys, written.tables, number)
+        facts = facts_of(found, genesis, made_at, holds_keys(written.sums), written.tables, number)
         draft = backups.finish_backup(draft_path, facts, written.sums)
         sizes = backups.sizes_of(draft)
         with byte_progress_bar("Checking", sum(sizes.values()) - sum(written.shared.values())) as on_bytes:
@@ -127,7 +127,7 @@ def make_backup(home: Home, target: Path, with_keys: bool, keep: int | None) -> 
         path = backups.name_of_backup(target, made_at)
         draft.path.rename(path)
         sync_directory(target)
-        removed = [] if keep is None else remove_old(of_chain, keep, with_keys, scratch)
+        removed = [] if keep is None else remove_old(of_chain, keep, facts.has_keys, scratch)
     note_made(home, path, facts)
     if earlier is not None and earlier.facts.made_at > made_at:
         warn(
@@ -237,7 +237,7 @@ def facts_of(
     found: CheckedData,
     genesis: Genesis,
     made_at: int,
-    with_keys: bool,
+    has_keys: bool,
     tables: dict[str, backups.TableOrigin],
     number: int,
 ) -> BackupFacts:
@@ -252,7 +252,7 @@ def facts_of(
         height=head.height,
         hash="0x" + head.hash.hex(),
         pending=found.pending,
-        has_keys=with_keys,
+        has_keys=has_keys,
         tables=tables,
         number=number,
     )
@@ -265,8 +265,8 @@ def remove_old(earlier: list[Backup], keep: int, is_key_kept: bool, scratch: Pat
     """
     count = max(0, len(earlier) - (keep - 1))
     old, kept = earlier[:count], earlier[count:]
-    if not is_key_kept and not any(map(holds_keys, kept)):
-        with_keys = [each for each in old if holds_keys(each)]
+    if not is_key_kept and not any(holds_keys(each.sums) for each in kept):
+        with_keys = [each for each in old if holds_keys(each.sums)]
         old = [each for each in old if each not in with_keys[-1:]]
     for each in old:
         # First it loses its name, so that what is half removed is not taken for a backup.
@@ -274,10 +274,10 @@ def remove_old(earlier: list[Backup], keep: int, is_key_kept: bool, scratch: Pat
     return [str(each.path.absolute()) for each in old]
 
 
-def holds_keys(backup: Backup) -> bool:
-    """By its files: older versions said that they included a key which was not there."""
+def holds_keys(sums: Mapping[str, str]) -> bool:
+    """Whether a backup of these files does: older versions said that they included a key which was not there."""
     names = (SIGNING_KEY_FILE, f"{COMETBFT_DIRECTORY}/{NODE_KEY}")
-    return any(name in backup.sums for name in names)
+    return any(name in sums for name in names)
 
 
 def note_made(home: Home, path: Path, facts: BackupFacts) -> None:

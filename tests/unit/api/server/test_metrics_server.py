@@ -10,6 +10,7 @@ import pytest
 from cairn.api.server import small_server
 from cairn.api.server.metrics_server import MetricsServer
 from cairn.config import Settings
+from cairn.time_shares import TimeShares
 from tests.support.pace import PATIENCE_S
 from tests.support.small_servers import Listening, serving
 
@@ -17,14 +18,14 @@ ASKED = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @asynccontextmanager
-async def listening_with(settings: Settings) -> AsyncIterator[Listening]:
+async def listening_with(settings: Settings, shares: TimeShares | None = None) -> AsyncIterator[Listening]:
     """However slow the machine is, no connection takes too long by accident."""
 
     async def refresh() -> None:
         await asyncio.sleep(0)
 
     with patch.object(small_server, "TIMEOUT_S", PATIENCE_S):
-        async with serving(MetricsServer(settings, refresh)) as made:
+        async with serving(MetricsServer(settings, refresh, shares or TimeShares())) as made:
             yield made
 
 
@@ -73,3 +74,12 @@ async def test_silent_clients_do_not_keep_prometheus_out(listening: Listening) -
         assert (await listening.ask(ASKED)).startswith(b"HTTP/1.1 200 ")
     for _, writer in silent:
         writer.close()
+
+
+async def test_each_scrape_is_charged_to_its_client() -> None:
+    shares = TimeShares()
+    async with listening_with(Settings(), shares) as listening:
+        await listening.ask(ASKED.replace(b"/metrics", b"/"), address="127.0.0.2")
+        assert shares.known_clients == 0
+        await listening.ask(ASKED, address="127.0.0.2")
+    assert shares.known_clients == 1

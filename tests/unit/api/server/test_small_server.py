@@ -83,22 +83,59 @@ async def test_the_client_with_most_connections_makes_room(listening: Listening)
         each.close()
 
 
-async def test_who_is_being_answered_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on = asyncio.Event()
+class Slow:
+    """A server that answers nobody before it may go on."""
 
-    async def later(request: SmallRequest) -> Reply:
-        await go_on.wait()
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.server = SmallServer(self._answer, MOST)
+
+    async def _answer(self, request: SmallRequest) -> Reply:
+        await self.go_on.wait()
         return await shown(request)
 
-    async with serving(SmallServer(later, MOST)) as listening:
-        asked = [asyncio.ensure_future(listening.ask(ASKED)) for _ in range(MOST)]
+    async def answers(self, client: str, count: int) -> None:
+        """Returns once so many requests of the client are being answered."""
         async with asyncio.timeout(PATIENCE_S):
-            while sum(not each.is_idle for each in listening.server.connections) < MOST:
+            while sum(not each.is_idle and each.client == client for each in self.server.connections) != count:
                 await asyncio.sleep(0.001)
-        assert await listening.ask(ASKED) == b""
-        go_on.set()
-        for answer in asyncio.as_completed(asked):
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    monkeypatch.setattr(small_server, "TIMEOUT_S", PATIENCE_S)
+    return Slow()
+
+
+async def test_a_client_that_asks_on_all_places_keeps_itself_out_and_nobody_else(slow: Slow) -> None:
+    async with serving(slow.server) as listening:
+        asked = [asyncio.ensure_future(listening.ask(ASKED, address="127.0.0.2")) for _ in range(MOST)]
+        await slow.answers("127.0.0.2", MOST)
+        assert await listening.ask(ASKED, address="127.0.0.2") == b"", "its own earlier ones are not cut for it"
+        others = []
+        for count in range(1, MOST // 2 + 1):
+            others.append(asyncio.ensure_future(listening.ask(ASKED)))
+            await slow.answers("127.0.0.1", count)
+        assert await listening.ask(ASKED) == b"", "both have as many"
+        slow.go_on.set()
+        for answer in asyncio.as_completed(others):
             assert (await answer).endswith(b"/x")
+        assert sum([(await answer).endswith(b"/x") for answer in asked]) == MOST - len(others)
+
+
+async def test_who_is_about_to_ask_does_not_make_room_for_a_client_that_has_more(slow: Slow) -> None:
+    async with serving(slow.server) as listening:
+        reader, writer = await listening.connect()
+        await listening.held(1)
+        asked = [asyncio.ensure_future(listening.ask(ASKED, address="127.0.0.2")) for _ in range(MOST - 1)]
+        await slow.answers("127.0.0.2", MOST - 1)
+        assert await listening.ask(ASKED, address="127.0.0.2") == b""
+        slow.go_on.set()
+        writer.write(ASKED)
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await reader.read()).endswith(b"/x")
+        writer.close()
+        await asyncio.gather(*asked)
 
 
 async def test_a_connection_has_its_time_however_much_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
-from cairn.cli.network.join import state_sync_settings
+from cairn.cli.network.join import site_of, state_sync_settings
 from cairn.cli.node.home import Home
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import dev_genesis, encode_genesis
@@ -129,3 +129,9 @@ def test_a_directory_with_files_is_refused(tmp_path: Path, left: str) -> None:
         assert refused.exit_code == 2
         assert "nothing was written" in refused.stderr
         assert tree(home) == before
+
+
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "localhost", "127.0.0.2", "::1"])
+def test_a_node_that_others_find_on_this_machine_has_neighbours(host: str | None) -> None:
+    assert not site_of(Path("n"), host, None).is_alone
+    assert site_of(Path("n"), "10.0.0.1", None).is_alone

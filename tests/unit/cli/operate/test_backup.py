@@ -276,6 +276,18 @@ def test_a_backup_that_only_says_that_it_has_the_key_is_not_kept_for_it(signed_h
     assert backups_in(target) == [Path(whole.backup), Path(last.backup)]
 
 
+def test_a_backup_without_a_key_does_not_say_that_it_has_one_nor_replaces_one_that_has(
+    home: Home, tmp_path: Path
+) -> None:
+    """On a dev chain, whose key is public."""
+    target = tmp_path / "backups"
+    whole = make_backup(home, target, with_keys=True, keep=None)
+    home.key_files.current.unlink()
+    last = make_backup(home, target, with_keys=True, keep=1)
+    assert (whole.has_keys, last.has_keys) == (True, False)
+    assert backups_in(target) == [Path(whole.backup), Path(last.backup)]
+
+
 @pytest.mark.parametrize("moment", ["before the copy", "before the keys", "after the step, before its file"])
 def test_a_backup_beside_a_hand_over_has_the_key_that_its_own_chain_goes_on_with(
     signed_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
