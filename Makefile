@@ -52,7 +52,7 @@ fmt: $(STAMP) ## Format and sort imports
 	@$(BIN)/python tools/parts.py fmt
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools mutants dist site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools mutants dist site tests/js/node_modules tests/js/nodes/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
 
 ##@ Test for long; each prints its seed
 

@@ -74,6 +74,7 @@ GROUPS = {
     # Sweeps take samples without SWEEP_ALL.
     "nightly": (
         Part("programs", "sh tools/programs.sh"),
+        Part("older Node.js", "sh tools/js.sh tests/js/nodes"),
         Part("types on macOS", f"{BIN}/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples"),
         Part("nightly node", f"SWEEP_ALL=1 {BIN}/pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS {NODE}"),
         Part("nightly network", f"{BIN}/pytest -q {SPREAD} --nightly=alone $PYTEST_ARGS tests/e2e/network"),

@@ -401,6 +401,8 @@ class Genesis(NamedTuple):
     """In CometBFT's order. A node that makes its blocks alone counts as one with the power 1."""
     alloc: dict[bytes, int]
     """What each account has from the start."""
+    supply: int
+    """All of it together. Coins are neither minted nor burnt, but on a dev chain."""
     is_dev: bool
     """The signer is everybody's, so balances may be set by hand."""
 
@@ -427,7 +429,8 @@ def read_genesis(raw: bytes) -> Genesis:
     chain_id = fields.get("chainId")
     need(type(chain_id) is int and 1 <= chain_id <= MOST_CHAIN_ID, "chainId in genesis.json is out of range")
     is_dev = "signer" in fields and validators[0].key == DEV_SIGNER
-    return Genesis(keccak(raw), chain_id, validators, genesis_alloc(fields.get("alloc")), is_dev)
+    alloc = genesis_alloc(fields.get("alloc"))
+    return Genesis(keccak(raw), chain_id, validators, alloc, sum(alloc.values()), is_dev)
 
 
 def genesis_key(text: Any) -> bytes:
@@ -649,7 +652,9 @@ class Proof:
         raw = read_bytes(part, "transaction")
         index, path = read_int(part, "index"), read_path(part, "path")
         check_leaf(keccak(raw), index, block.transactions, path, block.transactions_root, "payment")
-        return read_transaction(raw, self.genesis.chain_id, block.base_fee)
+        payment = read_transaction(raw, self.genesis.chain_id, block.base_fee)
+        self.check_supply(payment["value"] + payment["fee"], "what a payment costs")
+        return payment
 
     def change(self, part: Json, address: bytes) -> Change:
         block = self.block(member(part, "block", dict))
@@ -661,10 +666,10 @@ class Proof:
         before = read_touch(NEVER if number == 2**64 - 1 else number, leaf[28:68])
         after = read_touch(block.height, leaf[68:])
         if block.height:
-            self.check_start(address, before)
+            self.check_holding(address, before)
         else:
             need(before == NOTHING, "an account held something before block 0")
-        self.check_start(address, after)
+        self.check_holding(address, after)
         return Change(block, before, after)
 
     def state(self, address: bytes) -> Touch:
@@ -682,7 +687,7 @@ class Proof:
             above, below = address > owner, address < following
             need(above and below if owner < following else above or below, "the leaf says nothing of this account")
             touch = NOTHING
-        self.check_start(address, touch)
+        self.check_holding(address, touch)
         return touch
 
     def last_touch(self, height: int, later: str) -> Touch:
@@ -695,8 +700,15 @@ class Proof:
         need(change.block.height > height, f"{later} is not above the height")
         return change.before
 
-    def check_start(self, address: bytes, touch: Touch) -> None:
-        """Check what genesis decides: an account begins with what `alloc` gives, in block 0, or with nothing."""
+    def check_supply(self, amount: int, what: str) -> None:
+        """Check that there are so many coins. Nobody's word is enough for more."""
+        is_possible = self.genesis.is_dev or amount <= self.genesis.supply
+        need(is_possible, f"{what} is above {self.genesis.supply} wei, all that alloc of genesis.json gives")
+
+    def check_holding(self, address: bytes, touch: Touch) -> None:
+        """Check what genesis decides: an account begins with what `alloc` gives, in block 0, or with nothing, and never
+        holds more than all coins."""
+        self.check_supply(touch.balance, "a balance")
         given = self.genesis.alloc.get(address, 0)
         if touch.height == NEVER:
             need(given == 0, "alloc of genesis.json gives the account coins, and no block touched it")
@@ -771,17 +783,28 @@ class Proof:
                 balance += payment["value"]
         need(nonce == change.after.nonce, "a payment is left out: the nonce changed by more")
         rest = change.after.balance - balance
+        self.check_supply(rest, "what no payment explains")
+        self.check_fees(rest, payments, block, own)
         report = {**block.name, "balance": change.after.balance, "payments": payments}
-        return {**report, **({self.source(rest, block, own): rest} if rest else {})}
+        return {**report, **({self.source(block): rest} if rest else {})}
 
-    def source(self, rest: int, block: Header, own: str) -> str:
+    def check_fees(self, rest: int, payments: list[Json], block: Header, own: str) -> None:
+        """In a block with transactions, only its proposer gets more than payments: the fees of all of them."""
+        if not block.transactions:
+            return
+        wrong = "the payments do not add up to the change of the balance"
+        if own != "0x" + block.proposer.hex():
+            need(rest == 0, wrong)
+            return
+        listed = sum(payment["fee"] for payment in payments)
+        need(rest == listed or (rest > listed and len(payments) < block.transactions), wrong)
+
+    def source(self, block: Header) -> str:
         """Where money comes from that no payment brought, or goes to. There are three places, and no other."""
         if block.height == 0:
-            # `check_start` has compared it.
+            # `check_holding` has compared it.
             return "given by genesis.json"
         if block.transactions:
-            is_earned = rest > 0 and own == "0x" + block.proposer.hex()
-            need(is_earned, "the payments do not add up to the change of the balance")
             return "fees of the block"
         need(self.genesis.is_dev, "a balance changed without a payment, which only a dev chain may do")
         if "balances were set by hand" not in self.cautions:

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.proofs.vectors import Case, read_vectors
 from tests.proofs.verifiers import report_of
 
 CASES = read_vectors()
+OLDER_NODES = Path(__file__).parents[1] / "js" / "nodes" / "node_modules"
 VERIFIER = Path(__file__).parents[2] / "verify" / "verify.mjs"
 RUBBISH = ("", "{}", "[]", "null", "7", '"a"', "[" * 100_000, '{"format": "cairn-receipt-1"}', '{"certificate": []}')
 
@@ -52,8 +54,21 @@ def test_verifier_decides_each_vector_as_meant_on_the_newest_node(js_packages: P
     # WebCrypto is the platform's, and what it says of a signature has changed between versions.
     newest = next(js_packages.glob("node-*/bin/node"), None)
     assert newest is not None, "no newest Node.js here: run `make js`"
-    said = answer(CASES, js_packages, str(newest))
-    assert [(case.name, case.why) for case, each in zip(CASES, said, strict=True) if case.valid != each["valid"]] == []
+    assert wrongly_decided(js_packages, newest) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the older versions are pinned for Linux alone")
+@pytest.mark.parametrize("version", [20, 22, 24])
+def test_verifier_decides_each_vector_as_meant_on_older_node(js_packages: Path, version: int) -> None:
+    older = next(OLDER_NODES.glob(f"node{version}-*/bin/node"), None)
+    assert older is not None, "no older Node.js here: run `sh tools/js.sh tests/js/nodes`"
+    assert wrongly_decided(js_packages, older) == []
+
+
+def wrongly_decided(js_packages: Path, node: Path) -> list[tuple[str, str]]:
+    """The vectors that the verifier decides otherwise than meant, on this Node.js, with the reason."""
+    said = answer(CASES, js_packages, str(node))
+    return [(case.name, case.why) for case, each in zip(CASES, said, strict=True) if case.valid != each["valid"]]
 
 
 def test_verifier_hashes_messages_of_every_length_around_a_block_of_keccak(js_packages: Path) -> None:

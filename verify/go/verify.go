@@ -716,6 +716,7 @@ type genesis struct {
 	engine  []byte
 	set     []validator
 	alloc   map[string]*big.Int // what each account has from the start, by the bytes of its address
+	supply  *big.Int            // all of it together: coins are neither minted nor burnt, but on a dev chain
 	isDev   bool                // the signer is everybody's, so balances may be set by hand
 }
 
@@ -766,7 +767,10 @@ func readGenesis(data []byte) genesis {
 		sort.Slice(g.set, func(i, j int) bool { return g.set[i].before(g.set[j]) })
 	}
 	checkSet(g.set, "genesis.json")
-	g.alloc, g.isDev = readAlloc(values["alloc"]), alone && isPublic(g.set)
+	g.alloc, g.supply, g.isDev = readAlloc(values["alloc"]), new(big.Int), alone && isPublic(g.set)
+	for _, balance := range g.alloc {
+		g.supply.Add(g.supply, balance)
+	}
 	return g
 }
 
@@ -927,6 +931,7 @@ func (c *checker) block(file object) header {
 
 func (c *checker) payment(file object, block header) (transaction, uint64) {
 	tx := readTransaction(file.bytes("transaction", -1), c.chainID, block.price)
+	c.checkSupply(new(big.Int).Add(tx.value, tx.fee), "what a payment costs")
 	index := file.integer("index")
 	checkPath(tx.hash, index, block.transactionCount, file.hashes("path"), block.transactionsRoot, "a payment")
 	return tx, index
@@ -983,17 +988,25 @@ func (c *checker) change(file object, address []byte) change {
 	need(bytes.Equal(leaf[:20], address), "a change is of another account")
 	found := change{block, binary.BigEndian.Uint64(leaf[20:]), readHolding(leaf[28:]), readHolding(leaf[68:])}
 	if block.height > 0 {
-		c.checkStart(address, found.touched, found.before)
+		c.checkHolding(address, found.touched, found.before)
 	} else {
 		isFirst := found.touched == never && found.before.equals(holding{new(big.Int), 0})
 		need(isFirst, "an account held something before block 0")
 	}
-	c.checkStart(address, block.height, found.after)
+	c.checkHolding(address, block.height, found.after)
 	return found
 }
 
-// checkStart checks what genesis decides: an account begins with what alloc gives, in block 0, or with nothing.
-func (c *checker) checkStart(address []byte, touched uint64, held holding) {
+// checkSupply checks that there are so many coins. Nobody's word is enough for more.
+func (c *checker) checkSupply(amount *big.Int, what string) {
+	isPossible := c.isDev || amount.Cmp(c.supply) <= 0
+	need(isPossible, "%s is above %s wei, all that alloc of genesis.json gives", what, c.supply)
+}
+
+// checkHolding checks what genesis decides: an account begins with what alloc gives, in block 0, or with nothing, and
+// never holds more than all coins.
+func (c *checker) checkHolding(address []byte, touched uint64, held holding) {
+	c.checkSupply(held.balance, "a balance")
 	given := c.alloc[string(address)]
 	if given == nil {
 		given = new(big.Int)
@@ -1019,7 +1032,7 @@ func (c *checker) accountState(file object, address []byte) (touched uint64, hel
 		need(found.excludes(address), "the leaf is of another account")
 		touched, held = never, holding{new(big.Int), 0}
 	}
-	c.checkStart(address, touched, held)
+	c.checkHolding(address, touched, held)
 	return touched, held
 }
 
@@ -1132,7 +1145,7 @@ func (c *checker) ends(file object, from, to uint64) {
 func (c *checker) explain(change change, payments []object, address []byte) {
 	rest := new(big.Int).Sub(change.after.balance, change.before.balance)
 	nonce := new(big.Int).SetUint64(change.before.nonce)
-	after := uint64(0)
+	after, fees := uint64(0), new(big.Int)
 	for _, each := range payments {
 		tx, index := c.payment(each, change.block)
 		need(index >= after, "the payments are not in order")
@@ -1147,22 +1160,39 @@ func (c *checker) explain(change change, payments []object, address []byte) {
 		if receives {
 			rest.Sub(rest, tx.value)
 		}
+		fees.Add(fees, tx.fee)
 		c.sayPayment(tx)
 	}
 	need(nonce.Cmp(new(big.Int).SetUint64(change.after.nonce)) == 0, "payments that the account sent are left out")
+	c.checkSupply(rest, "what no payment explains")
+	isAll := uint64(len(payments)) == change.block.transactionCount
+	checkFees(rest, fees, isAll, change.block, address)
 	if rest.Sign() != 0 {
-		c.saySource(rest, change.block, address)
+		c.saySource(rest, change.block)
+	}
+}
+
+// checkFees checks that in a block with transactions only its proposer gets more than payments: the fees of all of
+// them, to which the file may have all payments or some.
+func checkFees(rest, listed *big.Int, isAll bool, block header, address []byte) {
+	const wrong = "the payments do not explain the balance"
+	switch {
+	case block.transactionCount == 0:
+	case !bytes.Equal(block.proposer, address):
+		need(rest.Sign() == 0, wrong)
+	case isAll:
+		need(rest.Cmp(listed) == 0, wrong)
+	default:
+		need(rest.Cmp(listed) >= 0, wrong)
 	}
 }
 
 // saySource says where money comes from that no payment brought, or goes to. There are three places, and no other.
-func (c *checker) saySource(rest *big.Int, block header, address []byte) {
+func (c *checker) saySource(rest *big.Int, block header) {
 	switch {
-	case block.height == 0: // checkStart has compared it.
+	case block.height == 0: // checkHolding has compared it.
 		c.say("%s wei given by genesis.json", rest)
 	case block.transactionCount > 0:
-		earned := rest.Sign() > 0 && bytes.Equal(block.proposer, address)
-		need(earned, "the payments do not explain the balance")
 		c.say("%s wei of fees of the block", rest)
 	default:
 		need(c.isDev, "a balance changed without a payment, which only a dev chain may do")

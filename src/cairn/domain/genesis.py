@@ -193,6 +193,12 @@ def genesis_digest(genesis: Genesis) -> bytes:
     return keccak256(encode_genesis(genesis))
 
 
+@lru_cache(maxsize=DIGESTS_KEPT)
+def find_supply(genesis: Genesis) -> int | None:
+    """All coins that there will ever be. None on a dev chain, which sets balances."""
+    return None if genesis.signer == DEV_SIGNER else sum(genesis.alloc.values())
+
+
 def chain_identity(genesis: Genesis) -> ChainIdentity:
     return ChainIdentity(genesis.chain_id, genesis_digest(genesis))
 

@@ -12,7 +12,7 @@ from cairn.domain.certificates import CheckedCertificates, SignedBlock, read_hea
 from cairn.domain.crypto import keccak256
 from cairn.domain.ed25519 import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, verify
 from cairn.domain.errors import InvalidProof, Rejected
-from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.genesis import Genesis, find_supply, genesis_digest
 from cairn.domain.merkle import NODE_BYTES, verify_consistency, verify_inclusion
 from cairn.domain.proof_files import (
     AccountFile,
@@ -142,7 +142,7 @@ def check_finality(file: FinalityFile, trust: Trust) -> FinalBlock:
 def check_receipt(file: ReceiptFile, trust: Trust) -> ProvenPayment:
     finality = check_head(file, trust)
     block = block_under(file.block, finality.block)
-    return ProvenPayment(finality, block, payment_in(file.payment, block), file.payment.index)
+    return ProvenPayment(finality, block, payment_in(file.payment, block, trust.genesis), file.payment.index)
 
 
 def check_account(file: AccountFile, trust: Trust) -> ProvenAccount:
@@ -273,18 +273,27 @@ def _check_no_history(history: Sequence[str]) -> None:
 # Payments.
 
 
-def payment_in(payment: PaymentPath, block: ProvenBlock) -> Tx:
+def payment_in(payment: PaymentPath, block: ProvenBlock, genesis: Genesis) -> Tx:
     """The transaction, which `block` holds. What it pays for gas follows from the block's base fee."""
     header, raw = block.header, read_hex(payment.transaction, "a transaction")
     if not verify_inclusion(keccak256(raw), payment.index, header.tx_count, read_path(payment.path), header.tx_root):
         raise InvalidProof(f"the transaction is not at index {payment.index} of block {header.height}")
     try:
-        return decode_tx(raw, header.chain_id, header.base_fee)
+        tx = decode_tx(raw, header.chain_id, header.base_fee)
     except Rejected as refused:
         raise InvalidProof(f"a transaction of block {header.height} cannot be read: {refused.detail}") from None
+    check_supply(tx.debit, f"what a payment of block {header.height} costs", genesis)
+    return tx
 
 
 # Accounts.
+
+
+def check_supply(amount: int, what: str, genesis: Genesis) -> None:
+    """Check that there are so many coins. Nobody's word is enough for more."""
+    supply = find_supply(genesis)
+    if supply is not None and amount > supply:
+        raise InvalidProof(f"{what} is {amount} wei, and there are {supply} by alloc of genesis")
 
 
 class ProvenChange(NamedTuple):
@@ -318,10 +327,10 @@ def change_under(change: ChangePath, address: Address, head: ProvenBlock, genesi
     if read.address != address:
         raise InvalidProof(f"a change of block {header.height} is of account 0x{read.address.hex()}")
     if header.height:
-        _check_origin(address, read.touched_before, read.before, genesis)
+        _check_holding(address, read.touched_before, read.before, genesis)
     elif read.touched_before is not None or read.before != EMPTY_ACCOUNT:
         raise InvalidProof("the account held something, or was touched, before block 0")
-    _check_origin(address, header.height, read.after, genesis)
+    _check_holding(address, header.height, read.after, genesis)
     return ProvenChange(block, read)
 
 
@@ -332,16 +341,18 @@ def account_under(
     leaf = state_under(state, head)
     account, touched = leaf.account, leaf.touched
     if leaf.address == address:
-        _check_origin(address, touched, account, genesis)
+        _check_holding(address, touched, account, genesis)
         return account, touched
     if not leaf.skips(address):
         raise InvalidProof("the leaf is of another account, and does not show that this one does not exist")
-    _check_origin(address, None, EMPTY_ACCOUNT, genesis)
+    _check_holding(address, None, EMPTY_ACCOUNT, genesis)
     return EMPTY_ACCOUNT, None
 
 
-def _check_origin(address: Address, touched: int | None, account: Account, genesis: Genesis) -> None:
-    """Check what genesis decides: an account begins with what `alloc` gives it in block 0, or with nothing."""
+def _check_holding(address: Address, touched: int | None, account: Account, genesis: Genesis) -> None:
+    """Check what genesis decides: an account begins with what `alloc` gives it in block 0, or with nothing, and never
+    holds more than all coins."""
+    check_supply(account.balance, "a balance", genesis)
     given = genesis.alloc.get(address, 0)
     if touched is None and (given or account != EMPTY_ACCOUNT):
         raise InvalidProof("no block touched the account before, and yet it held something, or genesis gives it coins")

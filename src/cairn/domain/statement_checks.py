@@ -25,6 +25,7 @@ from cairn.domain.proof_checks import (
     check_head,
     check_history,
     check_receipt,
+    check_supply,
     payment_in,
     sized,
 )
@@ -185,35 +186,42 @@ def _check_last(account: Account, touched: int | None, newest: ProvenChange | No
 
 def _entry(change: ProvenChange, path: StatementChange, address: Address, genesis: Genesis) -> StatementEntry:
     header, before, after = change.block.header, change.leaf.before, change.leaf.after
-    payments = _payments(path.payments, change.block, address)
+    payments = _payments(path.payments, change.block, address, genesis)
     sent = [each.tx for each in payments if each.tx.sender == address]
     # The number first: nonces are whatever the leaf says, and a range of them may be endless.
     if len(sent) != after.nonce - before.nonce or any(tx.nonce != nonce for nonce, tx in enumerate(sent, before.nonce)):
         raise InvalidProof(f"the payments in block {header.height} are not those that the account sent there")
     received = sum(each.tx.value for each in payments if each.tx.to == address)
     rest = after.balance - before.balance - received + sum(tx.debit for tx in sent)
-    if rest and not _has_source(rest, header, address, genesis):
+    if not _has_source(rest, header, address, [each.tx for each in payments], genesis):
         raise InvalidProof(f"the payments in block {header.height} do not explain the balance: {rest} wei are left")
+    check_supply(rest, f"what the payments in block {header.height} do not explain", genesis)
     fees, by_hand = (rest, 0) if header.tx_count else (0, rest)
     return StatementEntry(change.block, before, after, payments, fees, by_hand)
 
 
-def _has_source(rest: int, header: BlockHeader, address: Address, genesis: Genesis) -> bool:
-    """Whether money may come from elsewhere than a payment: from genesis, fees, or the hand of a dev chain."""
+def _has_source(rest: int, header: BlockHeader, address: Address, listed: list[Tx], genesis: Genesis) -> bool:
+    """Whether what no listed payment explains has a source: genesis, fees, or the hand of a dev chain."""
     if not header.height:
         # The balance was compared with alloc.
         return True
-    if header.tx_count:
-        return rest > 0 and header.proposer == address
-    return genesis.signer == DEV_SIGNER
+    if not header.tx_count:
+        return not rest or genesis.signer == DEV_SIGNER
+    if header.proposer != address:
+        return not rest
+    # The proposer gets all fees of the block, even of payments that the file does not have.
+    fees = sum(tx.fee for tx in listed)
+    return rest == fees if len(listed) == header.tx_count else rest >= fees
 
 
-def _payments(paths: list[PaymentPath], block: ProvenBlock, address: Address) -> tuple[StatementPayment, ...]:
+def _payments(
+    paths: list[PaymentPath], block: ProvenBlock, address: Address, genesis: Genesis
+) -> tuple[StatementPayment, ...]:
     last, payments = -1, []
     for path in paths:
         if path.index <= last:
             raise InvalidProof(f"the payments in block {block.header.height} are not in their order")
-        tx = payment_in(path, block)
+        tx = payment_in(path, block, genesis)
         if address not in (tx.sender, tx.to):
             raise InvalidProof(
                 f"the transaction at index {path.index} of block {block.header.height} is of other accounts"

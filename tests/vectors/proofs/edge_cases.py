@@ -7,6 +7,7 @@ from eth_utils.crypto import keccak
 
 from tests.support.proof_chain import (
     COIN,
+    GWEI,
     Held,
     Json,
     ProofChain,
@@ -172,7 +173,7 @@ def _statements() -> Iterator[Vector]:
 def _transactions() -> Iterator[Vector]:
     chain = ProofChain("edges of transactions", balances=FUNDS)
     legacy, typed = chain.pay(ALICE, BOB.address, COIN, 0), chain.pay(ALICE, BOB.address, COIN, 0, kind=1)
-    dynamic = chain.pay(ALICE, BOB.address, COIN, 0, kind=2, prices=(1, COIN))
+    dynamic = chain.pay(ALICE, BOB.address, COIN, 0, kind=2, prices=(1, GWEI))
 
     def setting(number: int, value: Any) -> bytes:
         return resigned(legacy, lambda fields: fields.__setitem__(number, value))
@@ -188,13 +189,13 @@ def _transactions() -> Iterator[Vector]:
         ("a list as data of type 1", resigned(typed, lambda fields: fields.__setitem__(6, [])), False, "a string"),
         (
             "a tip as high as its price",
-            resigned(dynamic, lambda fields: fields.__setitem__(2, COIN)),
+            resigned(dynamic, lambda fields: fields.__setitem__(2, GWEI)),
             True,
             "all holds",
         ),
         (
             "a tip above its price",
-            resigned(dynamic, lambda fields: fields.__setitem__(2, COIN + 1)),
+            resigned(dynamic, lambda fields: fields.__setitem__(2, GWEI + 1)),
             False,
             "at most that",
         ),

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 
-from tests.support.proof_chain import COIN, Held, ProofChain, encode, hexed
+from tests.support.proof_chain import COIN, GWEI, Held, Json, Paid, ProofChain, encode, hexed, understand, wallet
 from tests.vectors.proofs.chains import ALICE, BOB, CAROL, FUNDS, NOBODY, TEN, Vector
 
 MILLION = 1_000_000 * COIN
+SUPPLY = sum(FUNDS.values())
 
 
 def vectors() -> Iterator[Vector]:
     yield from _set_balances()
     yield from _first_block()
     yield from _first_touches()
+    yield from _supplies()
+    yield from _fees()
 
 
 def _set_balances() -> Iterator[Vector]:
@@ -117,3 +120,77 @@ def _first_touches() -> Iterator[Vector]:
         "statement": later.statement(ALICE.address, 1, 1, 1),
     }.items():
         yield Vector(f"balance since block 0 that alloc does not give, {kind}", later.genesis, encode(file), False, why)
+
+
+def _supplies() -> Iterator[Vector]:
+    """No account has more than all coins, and nobody pays or earns more: coins are neither minted nor burnt."""
+    for who, powers, is_dev in (
+        ("four validators", TEN, False),
+        ("one signer", None, False),
+        ("a dev chain", None, True),
+    ):
+        for much, amount in (("all coins", SUPPLY), ("a wei more than all coins", SUPPLY + 1)):
+            chain = ProofChain("supply", powers, balances=FUNDS, is_dev=is_dev)
+            is_valid = is_dev or amount == SUPPLY
+            why = "genesis gives as much, or a dev chain sets balances" if is_valid else "genesis gives less"
+            for what, height, file in _with(amount, chain):
+                name = f"{much} {what}, by {who}"
+                yield Vector(name, chain.genesis, encode(file), is_valid, why, is_public=is_dev)
+                if powers is not None:
+                    at = f"{height}:{hexed(chain.blocks[height].hash)}"
+                    yield Vector(f"{name}, trusted block", chain.genesis, encode(file), is_valid, why, at=at)
+
+
+def _with(amount: int, chain: ProofChain) -> Iterator[tuple[str, int, Json]]:
+    """Files in which so much stands, each in one place, with the height of the block that is signed."""
+    proposer, free = wallet(f"{chain.seed} proposer ada").address, {"prices": (0,)}
+    elsewhere = chain.pay(ALICE, NOBODY.address, 1, 0, **free)
+    chain._seal(_understood([elsewhere]), {CAROL.address: Held(amount), proposer: Held(amount)}, proposer)
+    chain.add([chain.pay(CAROL, NOBODY.address, 1, 0, **free)])
+    chain.add()
+    yield "in a balance", 3, chain.account(proposer, 3, 3)
+    yield "in a balance before a change", 3, chain.account(CAROL.address, 1, 3)
+    yield "in a quiet statement", 3, chain.statement(proposer, 2, 3, 3)
+    yield "in an opening balance", 3, chain.statement(CAROL.address, 2, 2, 3)
+    yield "as fees", 3, chain.statement(proposer, 1, 3, 3)
+    # The rest alone: no balance is as high.
+    more = FUNDS[BOB.address] + 1
+    spent = chain.pay(BOB, NOBODY.address, more, 0, **free)
+    chain._seal(_understood([elsewhere, spent]), {BOB.address: Held(amount - 1, 1, 0)}, BOB.address)
+    yield "as fees that were spent", 4, chain.statement(BOB.address, 4, 4, 4)
+    dear = [chain.pay(ALICE, BOB.address, amount, 0, **free), chain.pay(ALICE, BOB.address, amount - 21_000 * GWEI, 0)]
+    chain.add_raw(dear)
+    yield "in a payment", 5, chain.receipt(5, 0, 5)
+    yield "in a payment with its fee", 5, chain.receipt(5, 1, 5)
+
+
+def _understood(payments: list[bytes]) -> list[Paid]:
+    return [understand(raw, GWEI) for raw in payments]
+
+
+def _fees() -> Iterator[Vector]:
+    """A proposer earns the fees of its block: no less than those of the payments in the file, and no more if these are
+    all."""
+    fee = 21_000 * GWEI
+    rows = [
+        ("the fees of the only payment", False, 0, True),
+        ("more than the fees of the only payment", False, 1, False),
+        ("less than the fees of the only payment", False, -1, False),
+        ("nothing for the only payment", False, -fee, False),
+        ("the fees of a payment and of others", True, 0, True),
+        ("more than the fees of a payment and of others", True, 1, True),
+        ("the fees of the payments in the file alone", True, -fee, True),
+        ("less than the fees of the payments in the file", True, -fee - 1, False),
+    ]
+    for who, is_dev in (("one signer", False), ("a dev chain", True)):
+        for name, has_others, more, is_valid in rows:
+            chain = ProofChain("fees", balances=FUNDS | {CAROL.address: COIN}, is_dev=is_dev)
+            payments = [chain.pay(ALICE, BOB.address, 5, 0), chain.pay(CAROL, NOBODY.address, 0, 0)]
+            paid = _understood(payments if has_others else payments[:1])
+            earned = sum(each.fee for each in paid) + more
+            # The changes of the others are not in the statement.
+            chain._seal(paid, {BOB.address: Held(FUNDS[BOB.address] + 5 + earned, 0, 0)}, BOB.address)
+            content = encode(chain.statement(BOB.address, 1, 1, 1))
+            why = "fees of its block" if is_valid else "other payments cannot have brought it"
+            public = is_dev and is_valid
+            yield Vector(f"proposer earns {name}, by {who}", chain.genesis, content, is_valid, why, is_public=public)

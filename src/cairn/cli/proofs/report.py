@@ -12,7 +12,7 @@ from cairn.cli.screen import counted, utc
 from cairn.domain.certificates import SignedBlock
 from cairn.domain.crypto import checksum_address
 from cairn.domain.evidence import ProvenFork
-from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.genesis import Genesis, find_supply, genesis_digest
 from cairn.domain.proof_checks import (
     FinalBlock,
     Finality,
@@ -273,10 +273,18 @@ def _limits_of_statement(proven: ProvenStatement, genesis: Genesis) -> Iterator[
         yield f"of which days it is: the file does not have the time of {unknown}"
     if any(each.fees_earned for each in proven.entries):
         yield (
-            "which part of the fees earned was fees: a payment to the account could be among them. "
-            "The balances are exact all the same"
+            "which part of the fees earned was fees, unless the file has all payments of the block: a payment to the "
+            f"account could be among them. {_earned_by_word(genesis)}"
         )
     yield "that every payment of nothing (0 wei) to the account is listed"
+
+
+def _earned_by_word(genesis: Genesis) -> str:
+    """By whose word an account earned fees, whose payments the file does not have."""
+    whose = "the node" if genesis.signer is not None else "the validators"
+    supply = find_supply(genesis)
+    bound = "" if supply is None else f", up to all coins that genesis.json gives, {format_amount(supply)}"
+    return f"Their amount is the word of {whose} that signed{bound}"
 
 
 def _last_height(proven: Proven) -> int:

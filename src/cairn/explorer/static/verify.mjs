@@ -440,11 +440,14 @@ export async function readGenesis(bytes) {
     await checkSet(validators);
     const chainId = exactInteger(fields.chainId, exact.chainId, 1n, MOST_CHAIN_ID, "chainId");
     const digest = keccak(bytes);
+    const alloc = genesisAlloc(fields.alloc, exact.alloc);
     return {
         digest,
         chainId,
         validators,
-        alloc: genesisAlloc(fields.alloc, exact.alloc),
+        alloc,
+        // Coins are neither minted nor burnt, but on a dev chain.
+        supply: [...alloc.values()].reduce((sum, balance) => sum + balance, 0n),
         engineId: ascii(`cairn-${chainId}-${digest.slice(0, 24)}`), // What every signature covers.
         isDev: isAlone && hasDevSigner(validators), // So balances may be set by hand.
         everybodyHasTheKey: hasDevSigner(validators),
@@ -621,11 +624,13 @@ async function checkBlock({ genesis, head }, part) {
 
 // ------------------------------------------------------------------------------------------------------ Payments
 
-async function checkPayment({ genesis }, part, block) {
+async function checkPayment(proof, part, block) {
     const [raw, index, path] = [readBytes(part, "transaction"), readInteger(part, "index"), readPath(part, "path")];
     const hash = keccak256(raw);
     await checkLeaf("payment", hash, index, block.transactionCount, path, block.transactionsRoot);
-    return { ...readTransaction(raw, genesis.chainId, block.baseFeePerGas), hash, index };
+    const payment = readTransaction(raw, proof.genesis.chainId, block.baseFeePerGas);
+    checkSupply(proof, payment.value + payment.fee, "what a payment costs");
+    return { ...payment, hash, index };
 }
 
 /** A transfer of Ethereum's, legacy or of type 1 or 2, and who signed it. */
@@ -676,9 +681,19 @@ const readTouch = (height, held) => ({ height, balance: integer(held.slice(0, 64
 const isSame = (one, other) =>
     one.height === other.height && one.balance === other.balance && one.nonce === other.nonce;
 
-/** What genesis decides: an account begins with what `alloc` gives, in block 0, or with nothing. */
-function checkStart({ genesis }, address, touch) {
-    const given = genesis.alloc.get(address) ?? 0n;
+/** Whether there are so many coins. Nobody's word is enough for more. */
+function checkSupply({ genesis }, amount, what) {
+    const isPossible = genesis.isDev || amount <= genesis.supply;
+    need(isPossible, `${what} is above ${genesis.supply} wei, all that alloc of genesis.json gives`);
+}
+
+/**
+ * What genesis decides: an account begins with what `alloc` gives, in block 0, or with nothing, and never holds more
+ * than all coins.
+ */
+function checkHolding(proof, address, touch) {
+    checkSupply(proof, touch.balance, "a balance");
+    const given = proof.genesis.alloc.get(address) ?? 0n;
     if (touch.height === NEVER) {
         need(given === 0n, "alloc of genesis.json gives the account coins, and no block touched it");
         need(isSame(touch, NOTHING), "the account held something before any block touched it");
@@ -701,9 +716,9 @@ async function checkChange(proof, part, address) {
         before: readTouch(touched === "f".repeat(16) ? NEVER : integer(touched), before),
         after: readTouch(block.height, after),
     };
-    if (block.height > 0n) checkStart(proof, address, change.before);
+    if (block.height > 0n) checkHolding(proof, address, change.before);
     else need(isSame(change.before, NOTHING), "an account held something before block 0");
-    checkStart(proof, address, change.after);
+    checkHolding(proof, address, change.after);
     return change;
 }
 
@@ -722,7 +737,7 @@ async function checkState(proof, address) {
         const [isAbove, isBelow] = [owner < address, address < next];
         need(owner < next ? isAbove && isBelow : isAbove || isBelow, "the leaf says nothing of this account");
     }
-    checkStart(proof, address, touch);
+    checkHolding(proof, address, touch);
     return touch;
 }
 
@@ -795,18 +810,28 @@ async function checkEntry(proof, part, { block, before, after }, address) {
     }
     need(nonce === after.nonce, "a payment is left out: the nonce changed by more");
     const rest = after.balance - balance;
-    const source = rest === 0n ? {} : { [sourceOf(proof, rest, block, address)]: rest };
+    checkSupply(proof, rest, "what no payment explains");
+    checkFees(rest, payments, block, address);
+    const source = rest === 0n ? {} : { [sourceOf(proof, block)]: rest };
     return { height: block.height, time: block.time, balance: after.balance, nonce, payments, ...source };
 }
 
-/** Where money comes from that no payment brought, or goes to. There are three places, and no other. */
-function sourceOf(proof, rest, block, address) {
-    if (block.height === 0n) return "givenByGenesis"; // `checkStart` has compared it.
-    if (block.transactionCount > 0n) {
-        const isEarned = rest > 0n && block.proposer === address;
-        need(isEarned, "the payments do not add up to the change of the account");
-        return "feesOfTheBlock";
+/** In a block with transactions, only its proposer gets more than payments: the fees of all of them. */
+function checkFees(rest, payments, block, address) {
+    if (block.transactionCount === 0n) return;
+    const wrong = "the payments do not add up to the change of the account";
+    if (address !== block.proposer) {
+        need(rest === 0n, wrong);
+        return;
     }
+    const listed = payments.reduce((sum, payment) => sum + payment.fee, 0n);
+    need(rest === listed || (rest > listed && BigInt(payments.length) < block.transactionCount), wrong);
+}
+
+/** Where money comes from that no payment brought, or goes to. There are three places, and no other. */
+function sourceOf(proof, block) {
+    if (block.height === 0n) return "givenByGenesis"; // `checkHolding` has compared it.
+    if (block.transactionCount > 0n) return "feesOfTheBlock";
     need(proof.genesis.isDev, "a balance changed without a payment, which only a dev chain may do");
     proof.cautions.add("balances were set by hand");
     return "setByHand";
