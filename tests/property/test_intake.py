@@ -5,12 +5,16 @@ So the figures are the same on every machine, however busy.
 """
 
 import asyncio
+import contextlib
 import random
+import ssl
 import sys
+import tempfile
 from asyncio import events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -21,11 +25,14 @@ from cairn.api.chain_view import ChainView
 from cairn.api.hot_routes import HotRoutes
 from cairn.api.next_nonces import NextNonces
 from cairn.api.server.access import HostList, OriginList, RateLimiter
+from cairn.api.server.certificates import Pair
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.server_state import ServerState
+from cairn.api.server.tls import TlsConnection
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.time_shares import TimeShares
+from tests.support.certificates import make_certificate
 from tests.support.http_fuzz import WEBSOCKET_HEAD
 from tests.support.scripted_gateway import ScriptedGateway
 
@@ -37,6 +44,8 @@ MOST_TIMES = 2.5
 """What twice the bytes may cost."""
 READ_BYTES = 64 * 1024
 """What a socket gives at once."""
+TLS_READ_BYTES = 256 * 1024
+"""The same, where the server says how much it takes."""
 QUIET_TURNS, QUIET_CALLS = 10, 40
 """After so many turns of the loop with no more calls than it makes itself, nothing is left to do."""
 GREEDY, OTHER = "192.0.2.1", "192.0.2.2"
@@ -117,15 +126,21 @@ class Connection:
         self._segments = segments[::-1]
         self._is_paused = self._is_closing = False
         self.written = b""
-        self.protocol: asyncio.Protocol = HttpProtocol(server.state)
+        self.protocol = self._make_protocol(server)
         self.protocol.connection_made(cast(asyncio.Transport, self))
         asyncio.get_running_loop().call_soon(self._deliver)
 
+    def _make_protocol(self, server: Server) -> asyncio.BaseProtocol:
+        return HttpProtocol(server.state)
+
     def _deliver(self) -> None:
-        if not self._is_paused and not self._is_closing:
-            self.protocol.data_received(self._segments.pop())
+        if not self._is_paused and not self._is_closing and self._segments:
+            self._give(self._segments.pop())
         if not self.is_done:
             asyncio.get_running_loop().call_soon(self._deliver)
+
+    def _give(self, data: bytes) -> None:
+        cast(asyncio.Protocol, self.protocol).data_received(data)
 
     @property
     def is_done(self) -> bool:
@@ -145,7 +160,7 @@ class Connection:
     def resume_reading(self) -> None:
         self._is_paused = False
 
-    def set_protocol(self, protocol: asyncio.Protocol) -> None:
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.protocol = protocol
 
     def can_write_eof(self) -> bool:
@@ -154,7 +169,7 @@ class Connection:
     def get_write_buffer_size(self) -> int:
         return 0
 
-    def get_extra_info(self, name: str) -> Any:
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": (self._address, 9), "sockname": ("192.0.2.9", 8645), "socket": self}.get(name)
 
     def close(self) -> None:
@@ -172,6 +187,77 @@ class Connection:
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
         pass
+
+
+class TlsClient(Connection):
+    """One that sends its segments over TLS, each byte in a record of its own, once its handshake is done."""
+
+    def _make_protocol(self, server: Server) -> asyncio.BaseProtocol:
+        with uncounted():
+            self._plain, self._segments = b"".join(self._segments[::-1]), []
+            self._arrived, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+            self._session = trusting().wrap_bio(self._arrived, self._leaving)
+            self._is_secure = False
+            self._shake_hands()
+        slot = server.state.slots.admit(self._address, cast(Any, self), 0.0)
+        return TlsConnection(server.state, certificate(), slot, partial(HttpProtocol, server.state))
+
+    def _shake_hands(self) -> None:
+        try:
+            self._session.do_handshake()
+            self._is_secure = True
+            for at in range(len(self._plain)):
+                self._session.write(self._plain[at : at + 1])
+        except ssl.SSLWantReadError:
+            pass
+        self._segments = cut(self._leaving.read(), iter(lambda: TLS_READ_BYTES, 0))[::-1]
+
+    def _give(self, data: bytes) -> None:
+        protocol = cast(asyncio.BufferedProtocol, self.protocol)
+        buffer = memoryview(cast(bytearray, protocol.get_buffer(TLS_READ_BYTES)))
+        size = min(len(data), len(buffer))
+        buffer[:size] = data[:size]
+        if data[size:]:
+            self._segments.append(data[size:])
+        protocol.buffer_updated(size)
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_closing or (self._is_secure and not self._segments)
+
+    def write(self, data: bytes) -> None:
+        with uncounted():
+            self._arrived.write(data)
+            if not self._is_secure:
+                self._shake_hands()
+                return
+            with contextlib.suppress(ssl.SSLError):
+                while answer := self._session.read(READ_BYTES):
+                    super().write(answer)
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """What a client does is no work of the server."""
+    before = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+@cache
+def trusting() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@cache
+def certificate() -> ssl.SSLContext:
+    with tempfile.TemporaryDirectory() as directory:
+        return Pair(*make_certificate(Path(directory))).load()
 
 
 def frame(opcode: int, data: bytes = b"", final: bool = True) -> bytes:
@@ -226,9 +312,9 @@ def sizes(rng: random.Random, longest: int) -> Iterator[int]:
         yield rng.randint(1, longest) if longest < READ_BYTES else READ_BYTES
 
 
-async def serve(work: Work, streams: list[list[bytes]]) -> None:
+async def serve(work: Work, streams: list[list[bytes]], connect: type[Connection]) -> None:
     server = Server(work)
-    connections = [Connection(server, GREEDY, segments) for segments in streams]
+    connections = [connect(server, GREEDY, segments) for segments in streams]
     quiet_turns = 0
     while quiet_turns < QUIET_TURNS:
         is_read = all(each.is_done for each in connections)
@@ -243,12 +329,12 @@ async def serve(work: Work, streams: list[list[bytes]]) -> None:
     await asyncio.gather(*server.state.tasks, return_exceptions=True)
 
 
-def work_for(*streams: list[bytes]) -> Work:
+def work_for(*streams: list[bytes], connect: type[Connection] = Connection) -> Work:
     work = Work()
 
     async def main() -> None:
         with work.counted():
-            await serve(work, list(streams))
+            await serve(work, list(streams), connect)
 
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         runner.run(main())
@@ -261,6 +347,20 @@ def test_no_callback_holds_the_loop_however_much_has_come(kind: str, connections
     stream = KINDS[kind](2_000 if connections == 1 else 300)
     work = work_for(*[cut(stream, iter(lambda: READ_BYTES, 0)) for _ in range(connections)])
     assert work.most_calls < HOLD_CALLS
+
+
+@pytest.mark.parametrize("kind", ["a body", "probes", "pongs", "after a refusal"])
+@pytest.mark.parametrize("connections", [1, 20])
+def test_no_callback_holds_the_loop_for_records_of_a_byte(kind: str, connections: int) -> None:
+    stream = KINDS[kind](2_000 // connections)
+    work = work_for(*[[stream] for _ in range(connections)], connect=TlsClient)
+    assert work.most_calls < HOLD_CALLS
+
+
+def test_twice_the_records_cost_twice_the_work() -> None:
+    once, twice = (work_for([KINDS["a body"](size)], connect=TlsClient).calls for size in (300, 600))
+    assert once > 10_000
+    assert twice < MOST_TIMES * once
 
 
 @pytest.mark.parametrize("seed", range(20))

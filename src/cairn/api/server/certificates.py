@@ -50,6 +50,8 @@ class Pair:
     def load(self) -> ssl.SSLContext:
         """Read both files. Raises `InvalidConfig` for a pair that no connection could be served with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # A client could ask for one handshake after another on its connection.
+        context.options |= ssl.OP_NO_RENEGOTIATION
         try:
             # A password, or OpenSSL would ask for one at the terminal; a node starts unattended.
             context.load_cert_chain(self.certificate, self.key, password="")

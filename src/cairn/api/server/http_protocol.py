@@ -8,18 +8,16 @@ Answers leave in the order of the requests.
 
 import asyncio
 from collections import deque
-from typing import cast
 
 from starlette.types import Scope
 
 from cairn.api.bodies import answered
-from cairn.api.server.access import PROBE_PATHS, client_of, prober_of
+from cairn.api.server.access import PROBE_PATHS, prober_of
 from cairn.api.server.client_budgets import ReceivedBytes
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.exchange import AnswerFuture, Client, Exchange, HotRoute
 from cairn.api.server.http_heads import CLOSE, asks_for_websocket
 from cairn.api.server.intake import MAX_UNPARSED_BYTES, Intake
-from cairn.api.server.listener import InPieces
 from cairn.api.server.request_reader import RequestReader, too_many_connections
 from cairn.api.server.server_state import ServerState
 from cairn.api.server.slow_requests import SLOW_S, with_header
@@ -85,7 +83,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         is_tls = transport.get_extra_info("ssl_object") is not None
-        self.transport = cast(asyncio.Transport, InPieces(transport)) if is_tls else transport
+        self.transport = transport
         self._state.connections.add(self)
         self._heard_at = self._state.now
         peer, name = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -93,10 +91,7 @@ class HttpProtocol(asyncio.Protocol):
         server = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
         self.scope: Scope = {"server": server, "scheme": "https" if is_tls else "http"}
         address = client[0] if client is not None else ""
-        self._payer = client_of(address)
-        """Whose time is used until it is known whose request it is. A proxy's clients do not wait for each other."""
-        if client is not None and self._state.proxies.trusts(address):
-            self._payer = f"{address} {client[1]}"
+        self._payer = self._state.payer_of(peer)
         if self._slot is None:
             self._slot = self._state.slots.admit(address, self, self._state.now)
         self._slot.owner = self

@@ -1,8 +1,8 @@
 """Accepts the connections of a worker, with or without TLS.
 
 The event loop could do that, but uvloop accepts a single connection in each of its turns: a client that opens hundreds
-would keep the probes waiting. With TLS, the loop's handshake comes before anything that we are asked, and whoever never
-completes one holds a connection that nobody counts. Here, a connection takes its slot before the handshake.
+would keep the probes waiting. With TLS (`tls`), a connection takes its slot before the handshake: whoever never
+completes one is counted, too.
 
 All workers wait at one socket, and who is idle is faster: without a rule one of two had 63 of 64 connections, and the
 other's processor stood still. So a worker that has more than another leaves new ones to it, but not for long: it may
@@ -11,43 +11,20 @@ hang.
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from cairn.api.server.certificates import Certificates
 from cairn.api.server.connection_slots import ConnectionSlot
 from cairn.api.server.server_state import ServerState
+from cairn.api.server.tls import MakeProtocol, TlsConnection
 from cairn.heartbeat import fewest_connections_elsewhere, show_connections
 
 ACCEPTED_AT_ONCE = 64
-PIECE_BYTES = 256 * 1024
 LEFT_S = 0.002
 """How long a connection is left to a worker that has fewer."""
 RETRY_S = 0.1
 """Pause after a failure to accept: mostly the process has no descriptor left."""
-
-MakeProtocol = Callable[[ConnectionSlot], asyncio.Protocol]
-"""Makes what serves a connection in its slot."""
-
-
-class InPieces:
-    """A TLS transport that is written to in pieces.
-
-    What is written at once passes through the TLS layer as a whole, into a buffer that nobody counts. Of pieces, the
-    first that is not taken makes the layer hold back the others, and those are counted.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-
-    def write(self, data: bytes) -> None:
-        for start in range(0, len(data), PIECE_BYTES):
-            self._transport.write(data[start : start + PIECE_BYTES])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 def address_of(peer: object) -> str:
@@ -76,6 +53,11 @@ class Listener:
         if self._later is not None:
             self._later.cancel()
         show_connections(None)
+
+    def _make(self, slot: ConnectionSlot) -> asyncio.BaseProtocol:
+        if self._certificates is None:
+            return self._make_protocol(slot)
+        return TlsConnection(self._state, self._certificates.context, slot, self._make_protocol)
 
     def _listen(self) -> None:
         show_connections(self._state.slots.taken)
@@ -110,8 +92,7 @@ class Listener:
                 self._listen_later(RETRY_S, self._listen)
                 return
             accepted.setblocking(False)
-            tls = None if self._certificates is None else self._certificates.context
-            _Arrival(self._state, tls, accepted, address_of(peer), self._make_protocol)
+            _Arrival(self._state, accepted, address_of(peer), self._make)
             show_connections(self._state.slots.taken)
 
 
@@ -121,7 +102,7 @@ def _more_than_others(taken: int) -> int:
 
 
 class _Arrival:
-    """One connection until it is served: without TLS at once, otherwise once its handshake is done."""
+    """One connection until the event loop has made its transport."""
 
     is_idle = True
     """Nothing was asked yet."""
@@ -129,28 +110,22 @@ class _Arrival:
     def __init__(
         self,
         state: ServerState,
-        tls: ssl.SSLContext | None,
         accepted: socket.socket,
         client: str,
-        make_protocol: MakeProtocol,
+        make_protocol: Callable[[ConnectionSlot], asyncio.BaseProtocol],
     ) -> None:
-        self._tls = tls
-        self._timeout_s = None if tls is None else state.header_timeout_s
         self._socket = accepted
         self._slot = state.slots.admit(client, self, state.now)
         self._task = asyncio.get_running_loop().create_task(self._run(partial(make_protocol, self._slot)))
 
     def leave(self) -> None:
         self._task.cancel()
-        # If the handshake has begun, the event loop closes it.
         self._socket.close()
 
-    async def _run(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+    async def _run(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                make_protocol, self._socket, ssl=self._tls, ssl_handshake_timeout=self._timeout_s
-            )
+            await asyncio.get_running_loop().connect_accepted_socket(make_protocol, self._socket)
         except Exception:
-            # It was refused, took too long, or the client has gone. Whatever it was, the slot is free again.
+            # The client has gone. The slot is free again.
             self._slot.give_up()
             self._socket.close()

@@ -10,7 +10,7 @@ from cairn import metrics
 from cairn.api.bodies import encode_problem
 from cairn.api.chain_view import ChainView
 from cairn.api.failures import error_of
-from cairn.api.server.access import RateLimiter
+from cairn.api.server.access import RateLimiter, client_of
 from cairn.api.server.client_budgets import ClientBudget
 from cairn.api.server.connection_slots import ConnectionSlots
 from cairn.api.server.exchange import RouteTable
@@ -89,6 +89,13 @@ class ServerState:
             self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))
         self.common_lines = encode_lines(self.common_headers)
         self.hot.refresh(self.common_lines)
+
+    def payer_of(self, peer: object) -> str:
+        """Whose time is used until it is known whose request it is. A proxy's clients do not wait for each other."""
+        if not isinstance(peer, tuple):
+            return client_of("")
+        address = str(peer[0])
+        return f"{address} {peer[1]}" if self.proxies.trusts(address) else client_of(address)
 
     def keep(self, task: "asyncio.Task[object]") -> None:
         """Until it ends: the event loop itself would not."""

@@ -94,8 +94,7 @@ async def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path
         writer.transport.abort()
 
 
-async def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "PIECE_BYTES", 4_096)
+async def test_what_a_client_does_not_read_is_counted(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     async with rest_server(replace(PATIENT, tls_cert=certificate, tls_key=key)) as server:
         server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
