@@ -98,7 +98,7 @@ DEFECTS = (
     Defect(
         "the directory of a file that was replaced is not synced",
         "src/cairn/store/directory.py",
-        "    draft.rename(path)\n    sync_directory(path.parent)\n",
+        "    draft.rename(path)\n    if is_synced:\n        sync_directory(path.parent)\n",
         "    draft.rename(path)\n",
         tests=("tests/unit/store/test_power_loss.py",),
     ),
