@@ -165,12 +165,16 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
                 if not self._is_secure:
                     self._session.do_handshake()
                     self._is_secure = True
-                while record := self._session.read(READ_BYTES):
+                # Not until it wants more: to raise that takes as long as to decrypt a record.
+                while self._arrived.pending:
+                    record = self._session.read(READ_BYTES)
+                    if not record:
+                        # The client has said that this is all.
+                        self._has_ended = True
+                        self._intake.clear()
+                        break
                     records.append(record)
                     size_bytes += len(record)
-                # It has said that this is all.
-                self._has_ended = True
-                self._intake.clear()
             except ssl.SSLWantReadError:
                 pass
             except ssl.SSLError as error:
