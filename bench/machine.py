@@ -82,7 +82,11 @@ def _stolen_s() -> float:
 
 
 def _cpu_ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        # A short command of a node that starts has ended since its processes were listed.
+        return 0
     user, system = int(fields[11]), int(fields[12])
     return user + system
 
