@@ -95,14 +95,14 @@ def make_testnet(
     """Create the home directories of a network, for this machine or several. With --run, run it as well."""
     with reported_errors():
         if not (run and is_directory(directory) and has_files(directory)):
+            binary = find_binary(cometbft_binary)
+            CometBFT(binary, directory).check_version()
             sites = plan_sites(validators + full_nodes, split_hosts(hosts), base_port)
             keystore = keystore_in(keys)
             admins = choose_admins(read_accounts(admin or [], keystore, "--admin"), threshold)
             genesis = choose_genesis(chain_id, read_balances(alloc or [], keystore), admins)
             check_own_admins(genesis, is_chosen=bool(admin))
             recipients = choose_recipients(read_accounts(fee_recipient or [], keystore, "--fee-recipient"), validators)
-            binary = find_binary(cometbft_binary)
-            CometBFT(binary, directory).check_version()
             make_network(directory, binary, sites, genesis, recipients)
             describe(directory, genesis, sites, validators)
         code = run_network(directory, cometbft_binary) if run else 0

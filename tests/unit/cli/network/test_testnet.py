@@ -98,7 +98,9 @@ def test_homes_for_other_hosts_say_where_they_belong(capsys: pytest.CaptureFixtu
         ),
     ],
 )
-def test_a_wrong_option_is_one_line_and_nothing_is_written(tmp_path: Path, options: list[str], message: str) -> None:
+def test_a_wrong_option_is_one_line_and_nothing_is_written(
+    tmp_path: Path, options: list[str], message: str, cometbft_tools: Path
+) -> None:
     result = CliRunner().invoke(app, ["testnet", str(tmp_path / "net"), *options])
     assert (result.exit_code, result.stderr) == (2, message)
     assert not (tmp_path / "net").exists()
