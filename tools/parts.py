@@ -53,7 +53,7 @@ class Part:
 GROUPS = {
     "fmt": (Part("fmt", f"{BIN}/ruff check --fix {CODE} && {BIN}/ruff format {CODE}"),),
     "check": (
-        Part("tools", "sh tools/js.sh"),
+        Part("tools", "sh tools/js.sh && sh tools/cometbft.sh"),
         Part("lint", f"{BIN}/ruff check {CODE} && {BIN}/ruff format --check {CODE}", is_alone=False),
         Part("types", f"{BIN}/mypy {CODE}", is_alone=False),
         Part("layers", f"{BIN}/lint-imports --no-cache", is_alone=False),
@@ -67,7 +67,6 @@ GROUPS = {
         Part("unit", f"{BIN}/pytest -q -n {CORES + 1} $PYTEST_ARGS {UNIT}"),
     ),
     "test": (
-        Part("cometbft", "sh tools/cometbft.sh"),
         Part("node", f"{BIN}/pytest -q {SPREAD} --nightly=without $PYTEST_ARGS {NODE}"),
         Part("network", f"{BIN}/pytest -q {SPREAD} --nightly=without $PYTEST_ARGS tests/e2e/network"),
     ),
